@@ -1,0 +1,51 @@
+package config
+
+import "time"
+
+// Route binds an HTTP method and path to a backend's method, or sets a policy
+// for a method, or both.
+type Route struct {
+	// The method, package.Service/Method.
+	Method string `yaml:"method"`
+	// The backend that serves it; may be left out where only one does.
+	Backend string `yaml:"backend"`
+	// The HTTP binding. Absent: the route only sets policies, for every way in to the method.
+	HTTP *HTTPRule `yaml:"http"`
+	// Whether calls need a credential: required or none; empty: as the backend says.
+	Auth string `yaml:"auth" enum:",required,none"`
+	// How long a call may take, in place of the backend's timeout; 0: as the backend says.
+	Timeout time.Duration `yaml:"timeout"`
+	// Write request and response bodies into the access log. They may hold personal data.
+	LogBodies bool `yaml:"log_bodies" default:"false"`
+}
+
+// HTTPRule is a google.api.http rule: exactly one of the methods with a path
+// template, a body and a response body.
+type HTTPRule struct {
+	// Path template for GET.
+	Get string `yaml:"get"`
+	// Path template for PUT.
+	Put string `yaml:"put"`
+	// Path template for POST.
+	Post string `yaml:"post"`
+	// Path template for DELETE.
+	Delete string `yaml:"delete"`
+	// Path template for PATCH.
+	Patch string `yaml:"patch"`
+	// Any other HTTP method.
+	Custom *CustomRule `yaml:"custom"`
+	// What the body is: "*" the whole message, a field's name, or empty for none.
+	Body string `yaml:"body"`
+	// The field of the answer that becomes the response body; empty: the whole answer.
+	ResponseBody string `yaml:"response_body"`
+	// Further bindings of the same method.
+	AdditionalBindings []HTTPRule `yaml:"additional_bindings"`
+}
+
+// CustomRule is a path template for any HTTP method.
+type CustomRule struct {
+	// The HTTP method; `*` for all.
+	Kind string `yaml:"kind"`
+	// The path template.
+	Path string `yaml:"path"`
+}
