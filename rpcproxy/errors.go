@@ -1,0 +1,118 @@
+package rpcproxy
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/status"
+)
+
+// StatusError is a status that the backend's application sent. It passes to
+// the caller untouched. Headers and trailers were given to the exchange.
+type StatusError struct {
+	Status *status.Status
+}
+
+func (e *StatusError) Error() string { return "backend answered: " + e.Status.String() }
+
+// GRPCStatus lets grpc-go's status package find the status.
+func (e *StatusError) GRPCStatus() *status.Status { return e.Status }
+
+// UnreachableError says that there was no connection to the backend, or that
+// it broke before the backend had answered in full.
+type UnreachableError struct {
+	// The backend's name and the gRPC target that was dialled.
+	Backend, Target string
+	// Whether the call may have reached the backend's application. If false, it
+	// may be repeated elsewhere without doing anything twice.
+	Sent bool
+	// What grpc-go said.
+	Cause error
+}
+
+func (e *UnreachableError) Error() string {
+	if e.Sent {
+		return fmt.Sprintf("connection to backend %q (%s) broke during the call: %s: check whether the backend restarted or a proxy between cut the connection",
+			e.Backend, e.Target, statusText(e.Cause))
+	}
+	return fmt.Sprintf("backend %q (%s) cannot be reached: %s: check that it runs, that target and port are right, and that both sides agree on tls",
+		e.Backend, e.Target, statusText(e.Cause))
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Cause }
+
+// BreakerOpenError says that the breaker of a method refused the call.
+type BreakerOpenError struct {
+	// The backend's name and the full method name.
+	Backend, Method string
+	// When trying again makes sense.
+	RetryAfter time.Duration
+}
+
+func (e *BreakerOpenError) Error() string {
+	return fmt.Sprintf("breaker of backend %q is open for %s: too many of its latest calls failed", e.Backend, e.Method)
+}
+
+// TimeoutError says that the backend had not answered in full when the time
+// was up.
+type TimeoutError struct {
+	// The backend's name.
+	Backend string
+	// How long the attempt was given.
+	Limit time.Duration
+	// Whether the time was up by the caller's own deadline, and not by a limit
+	// of the route or the backend.
+	CallerDeadline bool
+	// Whether no connection to the backend had come about by then.
+	Connecting bool
+}
+
+func (e *TimeoutError) Error() string {
+	what := "did not answer"
+	if e.Connecting {
+		what = "could not be connected to"
+	}
+	whose := "the configured limit"
+	if e.CallerDeadline {
+		whose = "the caller's deadline"
+	}
+	return fmt.Sprintf("backend %q %s within %v (%s)", e.Backend, what, e.Limit, whose)
+}
+
+// ExchangeError is a failure of the exchange's own RecvMsg, SendHeader or
+// SendMsg: a bad request message, a caller that hung up. Unwrap gives it.
+type ExchangeError struct {
+	Err error
+}
+
+func (e *ExchangeError) Error() string { return "caller's side: " + e.Err.Error() }
+
+func (e *ExchangeError) Unwrap() error { return e.Err }
+
+// LocalError is a status that was made up on this side of the backend, by
+// grpc-go or by this package: a message too large (ResourceExhausted), an
+// answer that is not gRPC (by its HTTP status), bytes on the wire that make no
+// sense (Internal), no room in the pool (ResourceExhausted).
+type LocalError struct {
+	// The backend's name.
+	Backend string
+	Status  *status.Status
+}
+
+func (e *LocalError) Error() string {
+	return fmt.Sprintf("call to backend %q: %s: %s", e.Backend, e.Status.Code(), e.Status.Message())
+}
+
+// GRPCStatus lets grpc-go's status package find the status.
+func (e *LocalError) GRPCStatus() *status.Status { return e.Status }
+
+// statusText is the message of a gRPC status without its prefix.
+func statusText(err error) string {
+	if err == nil {
+		return "no connection"
+	}
+	if s, ok := status.FromError(err); ok {
+		return s.Message()
+	}
+	return err.Error()
+}

@@ -1,0 +1,94 @@
+package rpcproxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+)
+
+// Request says what to call and how. Forward only reads it.
+type Request struct {
+	// The full method name, "/package.Service/Method", from the route table.
+	Method string
+	// Which sides send a stream of messages. Neither: the unary road.
+	ClientStreams, ServerStreams bool
+	// On whose behalf. The zero value: nobody's (routes with auth: none).
+	Credential Credential
+	// The metadata for the backend, already filtered. Forward does not change
+	// it, and it must not change before Forward returns.
+	Metadata metadata.MD
+	// When the caller gives up, at the latest; zero: it did not say.
+	Deadline time.Time
+	// The route's own limit, in place of the backend's; 0: the backend's.
+	Timeout time.Duration
+	// How to compress messages to the backend; empty or "identity": not at all.
+	// The compressor must be registered with grpc-go.
+	Compressor string
+}
+
+// Exchange is the caller's side of one call. The gateway's call implements it.
+//
+// RecvMsg is called from one goroutine, SendHeader, SendMsg and SetTrailer
+// from one other, at the same time. For a unary call all of them are called
+// from the goroutine that called Forward.
+//
+// A blocked RecvMsg must return once the context given to Forward is done or
+// the exchange is over. Forward never waits for it after the backend has ended
+// the call (see [Backend.Forward]).
+type Exchange interface {
+	// RecvMsg returns the next request message, io.EOF after the last. The
+	// receiver owns the message and frees it.
+	RecvMsg() (mem.BufferSlice, error)
+	// SendHeader passes on the response headers. It is called at most once and
+	// before the first SendMsg.
+	SendHeader(metadata.MD) error
+	// SendMsg passes on a response message and takes ownership of it, also when
+	// it fails.
+	SendMsg(mem.BufferSlice) error
+	// SetTrailer passes on the trailers, before Forward returns.
+	SetTrailer(metadata.MD)
+}
+
+// Credential is what a connection, or a call, is authenticated with towards
+// the backend, and the key of the [Pool]. It prints without the token.
+type Credential struct {
+	// The tenant.
+	App string
+	// The public part of the token, by which it is revoked. Empty where tokens
+	// have none.
+	TokenID string
+	// The secret, as sent to the backend.
+	Token string
+}
+
+// IsZero tells whether there is no credential at all.
+func (c Credential) IsZero() bool { return c == Credential{} }
+
+// String names the credential without its secret.
+func (c Credential) String() string {
+	if c.IsZero() {
+		return "none"
+	}
+	return fmt.Sprintf("app %q token id %q", c.App, c.TokenID)
+}
+
+// Format keeps the secret out of every verb, %#v and %x included.
+func (c Credential) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
+
+// LogValue keeps the secret out of slog.
+func (c Credential) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("app", c.App), slog.String("token_id", c.TokenID))
+}
+
+// MarshalJSON keeps the secret out of JSON.
+func (c Credential) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		App     string `json:"app"`
+		TokenID string `json:"token_id"`
+	}{c.App, c.TokenID})
+}
