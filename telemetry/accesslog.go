@@ -1,0 +1,121 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/rpcgate/rpcgate/config"
+	"google.golang.org/grpc/codes"
+)
+
+// FailureLinesPerSecond is how many lines of failed or slow calls are written in
+// a second for each code. A flood of refused callers, or a dead backend, fails
+// every call; it must neither fill the disk nor slow the calls that still go
+// through. The next line of that code says how many were held back
+// ("suppressed"); rpcgate_calls_total counts them all.
+const FailureLinesPerSecond = 100
+
+// Record is one call, as the access log tells it. It holds no secret: the app
+// and the token's id are public.
+type Record struct {
+	Protocol string // how the call came in: "http", "grpc", …
+	Method   string // what the caller asked for: "GET /v1/users/7", "/shop.UserService/GetUser"
+	Route    string // the route's label, or "" for a call that met none
+	Backend  string
+	App      string // "" when not authenticated
+	TokenID  string
+	Code     codes.Code
+	Reason   string // the gateway's own reason ("TOKEN_INVALID"), or "" when the answer is the backend's
+	Err      error  // why it failed, for operators; may be nil
+	Duration time.Duration
+	BytesIn  int64 // of the request's messages or body
+	BytesOut int64 // of the response's
+	ClientIP netip.Addr
+	// RequestID ties the line to the caller's own and the backend's.
+	RequestID string
+	// Only for routes that ask for them. Cut off after [MaxLoggedBody] bytes.
+	RequestBody, ResponseBody []byte
+}
+
+// AccessLog writes a line for calls that ended: a sample of those that went
+// well, and each that failed or was slow, up to [FailureLinesPerSecond].
+type AccessLog struct {
+	log    *slog.Logger
+	sample float64
+	slow   time.Duration
+	gates  [codeCount]floodgate // OK's is for slow calls that went well
+}
+
+// NewAccessLog returns an access log that writes to l. Successes and failures
+// that are the caller's are written at level info; failures of the gateway or
+// the backend, and slow calls, as warnings.
+func NewAccessLog(l *slog.Logger, cfg config.Log) *AccessLog {
+	a := &AccessLog{log: l, sample: cfg.SuccessSample, slow: cfg.SlowThreshold}
+	for i := range a.gates {
+		a.gates[i].limit = FailureLinesPerSecond
+	}
+	return a
+}
+
+// Log writes r's line, unless it is one of those left out; then it allocates
+// nothing.
+func (a *AccessLog) Log(ctx context.Context, r Record) {
+	slow := a.slow > 0 && r.Duration >= a.slow
+	level := slog.LevelInfo
+	if slow || serverFault(r.Code) {
+		level = slog.LevelWarn
+	}
+	if !a.log.Enabled(ctx, level) {
+		return
+	}
+	var suppressed int64
+	if r.Code == codes.OK && !slow {
+		if !sampled(a.sample) {
+			return
+		}
+	} else {
+		var ok bool
+		if suppressed, ok = a.gates[codeIndex(r.Code)].allow(); !ok {
+			return
+		}
+	}
+	write(ctx, a.log, level, r, suppressed)
+}
+
+// Flush writes how many lines were held back and not told of yet, one line a
+// code. It is for the end of the process, when no next line will tell.
+func (a *AccessLog) Flush(ctx context.Context) {
+	for i := range a.gates {
+		if n := a.gates[i].take(); n > 0 {
+			a.log.LogAttrs(ctx, slog.LevelWarn, "calls not logged",
+				slog.String("code", codeName(i)), slog.Int64("suppressed", n))
+		}
+	}
+}
+
+// sampled reports whether one of a share of things is taken.
+func sampled(share float64) bool {
+	switch {
+	case share <= 0:
+		return false
+	case share >= 1:
+		return true
+	default:
+		return rand.Float64() < share //nolint:gosec // a sample, not a secret
+	}
+}
+
+// serverFault reports whether code blames the gateway or the backend rather
+// than the caller.
+func serverFault(code codes.Code) bool {
+	switch code {
+	case codes.OK, codes.Canceled, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists,
+		codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.Aborted, codes.OutOfRange:
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,86 @@
+package telemetry
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+)
+
+// Calls counts and times calls, by backend, route and protocol.
+type Calls struct {
+	total    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	inFlight *prometheus.GaugeVec
+}
+
+// NewCalls registers rpcgate_calls_total, rpcgate_call_duration_seconds and
+// rpcgate_calls_in_flight. A nil reg leaves them unregistered.
+func NewCalls(reg prometheus.Registerer) *Calls {
+	labels := []string{"backend", "route", "protocol"}
+	return &Calls{
+		total: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpcgate_calls_total",
+			Help: "Calls that ended, by the code that the caller saw. route is empty for calls that met no route.",
+		}, append(labels[:len(labels):len(labels)], "code"))),
+		duration: register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "rpcgate_call_duration_seconds",
+			Help: "How long calls took, from their headers to their end; streams as a whole.",
+			// Classic buckets for servers that do not scrape native histograms: 1 ms to 30 s.
+			Buckets:                         []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+			NativeHistogramBucketFactor:     1.1, // Prometheus' own advice: within 10 %
+			NativeHistogramMaxBucketNumber:  100,
+			NativeHistogramMinResetDuration: time.Hour,
+		}, labels)),
+		inFlight: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "rpcgate_calls_in_flight",
+			Help: "Calls that have begun and not ended.",
+		}, labels)),
+	}
+}
+
+// Bind returns the observer of the calls that come to route by protocol. It is
+// called when the route table is built, never per call. Observers bound with the
+// same labels share their series, so counts go on across reloads.
+func (c *Calls) Bind(backend, route, protocol string) *CallObserver {
+	return &CallObserver{
+		total:    c.total.MustCurryWith(prometheus.Labels{"backend": backend, "route": route, "protocol": protocol}),
+		duration: c.duration.WithLabelValues(backend, route, protocol),
+		inFlight: c.inFlight.WithLabelValues(backend, route, protocol),
+	}
+}
+
+// BindUnrouted returns the observer of the calls that come by protocol and meet
+// no route: their backend and route are empty, whatever they asked for.
+func (c *Calls) BindUnrouted(protocol string) *CallObserver { return c.Bind("", "", protocol) }
+
+// CallObserver observes the calls of one route and protocol. Its methods may be
+// called at once from many goroutines; they hash no labels and, once each code
+// was seen, allocate nothing.
+type CallObserver struct {
+	total    *prometheus.CounterVec // wants only the code
+	duration prometheus.Observer
+	inFlight prometheus.Gauge
+	// byCode is filled as codes are first seen: most routes see two or three of them, and an unused
+	// series costs the scraper as much as a used one.
+	byCode [codeCount]atomic.Pointer[prometheus.Counter]
+}
+
+// Start notes that a call began. Each Start needs one Done.
+func (o *CallObserver) Start() { o.inFlight.Inc() }
+
+// Done notes that a call ended with code after d.
+func (o *CallObserver) Done(code codes.Code, d time.Duration) {
+	o.inFlight.Dec()
+	o.duration.Observe(d.Seconds())
+	i := codeIndex(code)
+	counter := o.byCode[i].Load()
+	if counter == nil {
+		// Two goroutines may both come here; the vector gives both the same counter.
+		bound := o.total.WithLabelValues(codeName(i))
+		counter = &bound
+		o.byCode[i].Store(counter)
+	}
+	(*counter).Inc()
+}

@@ -1,0 +1,35 @@
+package telemetry
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/rpcgate/rpcgate/config"
+)
+
+// NewLogger returns the process's logger: JSON lines, or key=value text for
+// people, from cfg.Level on. An unknown level or format is the default one;
+// config.Validate refuses them before they come here. Durations are written as
+// in "1.5s", not as nanoseconds.
+func NewLogger(cfg config.Log, w io.Writer) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level(cfg.Level), ReplaceAttr: durationAsText}
+	if cfg.Format == "text" {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}
+
+func level(name string) slog.Level {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(name)); err != nil {
+		return slog.LevelInfo
+	}
+	return l
+}
+
+func durationAsText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}
