@@ -10,6 +10,8 @@ type HTTP struct {
 	TLS *ServerTLS `yaml:"tls"`
 	// How long a caller may take to send its request headers.
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" default:"10s"`
+	// How long a caller may take to send a request body.
+	BodyTimeout time.Duration `yaml:"body_timeout" default:"30s"`
 	// How long an idle keep-alive connection is kept.
 	IdleTimeout time.Duration `yaml:"idle_timeout" default:"2m"`
 	// How large the request line and headers may be together; beyond it the answer is 431.
