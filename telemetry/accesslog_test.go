@@ -1,0 +1,182 @@
+package telemetry
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rpcgate/rpcgate/config"
+	"google.golang.org/grpc/codes"
+)
+
+func accessLog(cfg config.Log) (*AccessLog, *bytes.Buffer) {
+	b := &bytes.Buffer{}
+	return NewAccessLog(NewLogger(cfg, b), cfg), b
+}
+
+func TestAccessLine(t *testing.T) {
+	t.Parallel()
+	a, b := accessLog(config.Log{SuccessSample: 1, SlowThreshold: time.Second})
+	a.Log(t.Context(), Record{
+		Protocol: "http", Method: "GET /v1/users/7", Route: "/v1/users/{id}", Backend: "shop",
+		App: "acme", TokenID: "tok1", Code: codes.NotFound, Reason: "R", Err: errors.New("cause"),
+		Duration: 1234567 * time.Nanosecond, BytesIn: 1, BytesOut: 2,
+		ClientIP: netip.MustParseAddr("192.0.2.1"), RequestID: "req", RequestBody: []byte(`{"a":1}`), ResponseBody: []byte{0xff},
+	})
+	got := lines(t, b)[0]
+	delete(got, "time")
+	want := map[string]any{
+		"level": "INFO", "msg": "call", "protocol": "http", "method": "GET /v1/users/7", "route": "/v1/users/{id}",
+		"backend": "shop", "app": "acme", "token_id": "tok1", "code": "NOT_FOUND", "reason": "R", "err": "cause",
+		"duration_ms": 1.235, "bytes_in": 1., "bytes_out": 2., "client_ip": "192.0.2.1", "request_id": "req",
+		"request_body": `{"a":1}`, "response_body": "base64:/w==",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("line\n%v, want\n%v", got, want)
+	}
+}
+
+func TestWhichCallsAreLogged(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		cfg   config.Log
+		r     Record
+		level string // "" for no line
+	}{
+		{"success, none sampled", config.Log{SlowThreshold: time.Second}, Record{}, ""},
+		{"success, all sampled", config.Log{SuccessSample: 1, SlowThreshold: time.Second}, Record{}, "INFO"},
+		{"slow success", config.Log{SlowThreshold: time.Second}, Record{Duration: time.Second}, "WARN"},
+		{"slow, but nothing counts as slow", config.Log{}, Record{Duration: time.Hour}, ""},
+		{"the caller's fault", config.Log{}, Record{Code: codes.InvalidArgument}, "INFO"},
+		{"the caller's fault, from warn on", config.Log{Level: "warn"}, Record{Code: codes.InvalidArgument}, ""},
+		{"the backend's fault", config.Log{Level: "warn"}, Record{Code: codes.Unavailable}, "WARN"},
+		{"a code of the backend's own", config.Log{}, Record{Code: 99}, "WARN"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			a, b := accessLog(tc.cfg)
+			a.Log(t.Context(), tc.r)
+			got := lines(t, b)
+			if tc.level == "" {
+				if len(got) != 0 {
+					t.Errorf("logged %v", got)
+				}
+				return
+			}
+			if len(got) != 1 || got[0]["level"] != tc.level {
+				t.Errorf("logged %v, want one line at %s", got, tc.level)
+			}
+		})
+	}
+}
+
+func TestSuccessesAreSampled(t *testing.T) {
+	t.Parallel()
+	a, b := accessLog(config.Log{SuccessSample: .1})
+	const calls = 20_000
+	for range calls {
+		a.Log(t.Context(), Record{})
+	}
+	// Six standard deviations to either side.
+	if n := len(lines(t, b)); n < 1740 || n > 2260 {
+		t.Errorf("%d of %d successes logged at a sample of 0.1", n, calls)
+	}
+}
+
+func TestFailuresAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b := accessLog(config.Log{})
+		flood := func() {
+			for range 10_000 {
+				a.Log(t.Context(), Record{Code: codes.Unauthenticated})
+			}
+		}
+		flood()
+		if n := len(lines(t, b)); n != FailureLinesPerSecond {
+			t.Fatalf("%d lines in a second, want %d", n, FailureLinesPerSecond)
+		}
+		// Another code has a bound of its own.
+		a.Log(t.Context(), Record{Code: codes.Unavailable})
+		if n := len(lines(t, b)); n != 1 {
+			t.Fatalf("%d lines of another code, want 1", n)
+		}
+		time.Sleep(time.Second)
+		a.Log(t.Context(), Record{Code: codes.Unauthenticated})
+		if got := lines(t, b); len(got) != 1 || got[0]["suppressed"] != float64(10_000-FailureLinesPerSecond) {
+			t.Fatalf("after a second: %v", got)
+		}
+		flood()
+		b.Reset()
+		a.Flush(t.Context())
+		if got := lines(t, b); len(got) != 1 || got[0]["code"] != "UNAUTHENTICATED" || got[0]["suppressed"] != float64(10_000-FailureLinesPerSecond+1) {
+			t.Fatalf("flushed %v", got)
+		}
+		a.Flush(t.Context())
+		if got := lines(t, b); len(got) != 0 {
+			t.Fatalf("flushed twice: %v", got)
+		}
+	})
+}
+
+func TestCallersTextIsBounded(t *testing.T) {
+	t.Parallel()
+	a, b := accessLog(config.Log{})
+	long := strings.Repeat("é", 10_000)
+	a.Log(t.Context(), Record{Code: codes.NotFound, Method: long, RequestID: long, Err: errors.New(long), RequestBody: []byte(long)})
+	got := lines(t, b)[0]
+	for _, key := range []string{"method", "request_id", "err"} {
+		s, _ := got[key].(string)
+		if len(s) > maxLoggedText+len("…") || !utf8.ValidString(s) || strings.ContainsRune(s, utf8.RuneError) {
+			t.Errorf("%s is %d bytes: %q", key, len(s), s)
+		}
+	}
+	if s, _ := got["request_body"].(string); !strings.HasSuffix(s, "… (15904 bytes more)") || strings.ContainsRune(s, utf8.RuneError) {
+		t.Errorf("request_body ends in %q", s[len(s)-40:])
+	}
+}
+
+func TestDroppedLineAllocatesNothing(t *testing.T) {
+	a := NewAccessLog(NewLogger(config.Log{}, io.Discard), config.Log{})
+	ok := Record{Method: "/shop.UserService/GetUser", ClientIP: netip.MustParseAddr("192.0.2.1")}
+	failed := ok
+	failed.Code = codes.Unauthenticated
+	for range FailureLinesPerSecond {
+		a.Log(t.Context(), failed)
+	}
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(1000, func() { a.Log(ctx, ok) }); n != 0 {
+		t.Errorf("%v allocations per unsampled success", n)
+	}
+	if n := testing.AllocsPerRun(1000, func() { a.Log(ctx, failed) }); n >= 1 {
+		t.Errorf("%v allocations per suppressed failure", n)
+	}
+}
+
+func BenchmarkAccessLog(b *testing.B) {
+	r := Record{
+		Protocol: "http", Method: "GET /v1/users/7", Route: "/v1/users/{id}", Backend: "shop", App: "acme", TokenID: "tok1",
+		ClientIP: netip.MustParseAddr("192.0.2.1"), RequestID: "req",
+	}
+	for _, bc := range []struct {
+		name   string
+		sample float64
+	}{{"dropped", 0}, {"sampled a tenth", .1}, {"written", 1}} {
+		b.Run(bc.name, func(b *testing.B) {
+			cfg := config.Log{SuccessSample: bc.sample}
+			a := NewAccessLog(NewLogger(cfg, io.Discard), cfg)
+			b.ReportAllocs()
+			for b.Loop() {
+				a.Log(b.Context(), r)
+			}
+		})
+	}
+}
