@@ -1,0 +1,88 @@
+# Targets for people and for CI. `make help` lists them.
+#
+# Tools are Go modules under tools/, so that their versions are pinned and the
+# Go toolchain is all they need; their binaries go to .bin.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := $(CURDIR)/.bin
+export PATH := $(BIN):$(PATH)
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+FUZZTIME ?= 10s
+
+# The modules beside the main one. bench is vetted, tools/etcd and tools/lint are only built.
+MODULES := $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/protogen/go.mod))
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+
+.PHONY: test
+test: deps lint ## everything CI checks: what it needs, lint, generated code, tests with the race detector
+	go test -race -timeout 20m ./...
+
+.PHONY: quick
+quick: ## the tests alone, without the race detector and without installing anything
+	go test ./...
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## go vet, golangci-lint, and whether generated code is up to date
+	go vet ./...
+	$(foreach m,$(MODULES),go vet -C $(m) ./... &&) true
+	golangci-lint run ./...
+	$(PROTOGEN) -check $(PROTOS)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (10s); `make test` runs their seeds
+	@go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | while read -r pkg; do \
+	  go test -list '^Fuzz' "$$pkg" | { grep '^Fuzz' || true; } | while read -r target; do \
+	    echo "== $$pkg $$target"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+	  done; \
+	done
+
+.PHONY: bench
+bench: ## the gateway against its peers, side by side (bench/)
+	go -C bench run .
+
+.PHONY: build
+build: ## .bin/gateway and .bin/shop
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/gateway ./cmd/gateway
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/shop ./examples/shop
+
+PROTOGEN := go run -C tools/protogen . -proto ../../examples/shop/proto -out ../../examples/shop/shoppb
+PROTOS := $(patsubst examples/shop/proto/%,%,$(wildcard examples/shop/proto/shop/*.proto))
+
+.PHONY: generate
+generate: ## the Go code of the .proto files
+	$(PROTOGEN) $(PROTOS)
+
+.PHONY: deps
+deps: redis-server $(BIN)/etcd $(BIN)/golangci-lint ## what the tests need: redis-server, etcd, golangci-lint
+
+.PHONY: redis-server
+redis-server:
+	@command -v redis-server >/dev/null && exit 0; \
+	if ! command -v apt-get >/dev/null; then \
+	  echo "the tests start a redis-server of their own: install it (Debian's package redis-server)" >&2; exit 1; \
+	fi; \
+	sudo=; \
+	if [ "$$(id -u)" != 0 ]; then \
+	  command -v sudo >/dev/null || { echo "the tests need redis-server: as root, apt-get install redis-server" >&2; exit 1; }; \
+	  sudo=sudo; \
+	fi; \
+	$$sudo apt-get update -q; \
+	DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -qy --no-install-recommends redis-server
+
+$(BIN)/etcd: tools/etcd/go.mod tools/etcd/go.sum tools/etcd/main.go
+	go build -C tools/etcd -o $@ .
+
+$(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
+	go build -C tools/lint -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: clean
+clean: ## remove .bin
+	rm -rf $(BIN)
