@@ -1,0 +1,103 @@
+package credcache
+
+import (
+	"context"
+	"fmt"
+)
+
+// Invalidate forgets key. When it returns, no caller gets what was known of key
+// before: a look-up in flight ends without storing its result, those who waited
+// for it look again, and who comes later starts a new one.
+func (c *Cache[K, V]) Invalidate(key K) {
+	s := c.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropLocked(key)
+}
+
+// InvalidateFunc is Invalidate for every key that match accepts. match is called
+// under a lock and must not call the cache.
+func (c *Cache[K, V]) InvalidateFunc(match func(K) bool) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		for _, k := range s.good.Keys() {
+			if match(k) {
+				s.dropLocked(k)
+			}
+		}
+		for _, k := range s.bad.Keys() {
+			if match(k) {
+				s.dropLocked(k)
+			}
+		}
+		for k := range s.flights {
+			if match(k) {
+				s.dropLocked(k)
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// InvalidateAll is Invalidate for every key.
+func (c *Cache[K, V]) InvalidateAll() {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		s.n.invalidated += uint64(s.good.Len())
+		s.good.Purge()
+		s.bad.Purge()
+		for k := range s.flights {
+			s.dropLocked(k)
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (s *shard[K, V]) dropLocked(key K) {
+	if s.good.Remove(key) {
+		s.n.invalidated++
+	}
+	s.bad.Remove(key)
+	if f, ok := s.flights[key]; ok {
+		delete(s.flights, key)
+		f.dropped = true
+		close(f.done)
+	}
+}
+
+// ExpireAll ends the time of everything remembered: each key is looked up again
+// when it is next asked for, and a look-up that has begun before does not count
+// as fresh. Unlike InvalidateAll it leaves the answers to be served stale while
+// the loader fails, as long as they could have been without it.
+func (c *Cache[K, V]) ExpireAll() { c.epoch.Add(1) }
+
+// Refresh looks key up now if it is remembered, however fresh, and waits for
+// the answer. It does not count as a use. The error is the look-up's; that of a
+// key which is gone wraps [ErrNotFound].
+func (c *Cache[K, V]) Refresh(ctx context.Context, key K) error {
+	s := c.shard(key)
+	for {
+		s.mu.Lock()
+		if !s.good.Contains(key) {
+			s.mu.Unlock()
+			return nil
+		}
+		epoch := c.epoch.Load()
+		f, err := c.joinLocked(ctx, s, key, c.now(), epoch)
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for a look-up: %w", context.Cause(ctx))
+		}
+		// A flight that had begun before the last ExpireAll is not enough.
+		if !f.dropped && f.epoch == epoch {
+			return f.err
+		}
+	}
+}
