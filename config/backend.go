@@ -7,7 +7,7 @@ import "time"
 // Proto says what it serves.
 type Backend struct {
 	// Its name in routes, logs and metrics.
-	Name string `yaml:"name"`
+	Name string `yaml:"name" jsonschema:"required"`
 	// Its addresses, host:port each.
 	Endpoints []string `yaml:"endpoints"`
 	// Its addresses are found in etcd.
@@ -20,13 +20,13 @@ type Backend struct {
 	// Ask the backend itself for its descriptors, by gRPC reflection.
 	Reflection bool `yaml:"reflection" default:"false"`
 	// How often they are asked for again.
-	ReflectionInterval time.Duration `yaml:"reflection_interval" default:"1m"`
+	ReflectionInterval time.Duration `yaml:"reflection_interval" default:"1m" min:"10ms"`
 	// Files with a FileDescriptorSet (protoc --include_imports --descriptor_set_out).
-	Protoset []string `yaml:"protoset"`
+	Protoset []string `yaml:"protoset" path:"file"`
 	// .proto sources, compiled at start.
 	Proto *ProtoSources `yaml:"proto"`
 
-	// The services that are reachable, by full name; empty: all but grpc.*.
+	// The services that are reachable, by full name; empty: all but `grpc.*`.
 	Services []string `yaml:"services"`
 	// Bind the google.api.http annotations found in the descriptors.
 	Annotations bool `yaml:"annotations" default:"true"`
@@ -61,7 +61,7 @@ type Backend struct {
 // BackendEtcd finds a backend's endpoints under an etcd key.
 type BackendEtcd struct {
 	// The key that its instances register under.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" jsonschema:"required"`
 	// How they register. zrpc: `<key>/<lease id>` holds host:port. endpoints: etcd's own naming layout, JSON
 	// with Addr and Metadata. auto: each value tells.
 	Layout string `yaml:"layout" default:"auto" enum:"auto,zrpc,endpoints"`
@@ -70,9 +70,10 @@ type BackendEtcd struct {
 // ProtoSources are .proto files to compile.
 type ProtoSources struct {
 	// The files, relative to an import path.
-	Files []string `yaml:"files"`
-	// Where they and their imports lie. google/api/*.proto and google/protobuf/*.proto are built in.
-	ImportPaths []string `yaml:"import_paths"`
+	Files []string `yaml:"files" jsonschema:"required"`
+	// Where they and their imports lie; empty: the configuration file's folder. `google/api/*.proto` and
+	// `google/protobuf/*.proto` are built in.
+	ImportPaths []string `yaml:"import_paths" path:"file"`
 }
 
 // JSON says how a backend's messages look as JSON.
@@ -101,13 +102,13 @@ type Breaker struct {
 // AdaptiveBreaker has zRPC's parameters.
 type AdaptiveBreaker struct {
 	// Over how long calls are counted.
-	Window time.Duration `yaml:"window" default:"10s"`
+	Window time.Duration `yaml:"window" default:"10s" min:"1ms"`
 	// In how many steps the window moves on.
-	Buckets int `yaml:"buckets" default:"40"`
+	Buckets int `yaml:"buckets" default:"40" min:"1" max:"10000"`
 	// How many calls per accepted call are let through; smaller sheds sooner. Above 1.
 	K float64 `yaml:"k" default:"1.5"`
 	// At least one call in this time goes through however sick the backend is.
-	ProbeInterval time.Duration `yaml:"probe_interval" default:"1s"`
+	ProbeInterval time.Duration `yaml:"probe_interval" default:"1s" min:"1ms"`
 }
 
 // ThresholdBreaker opens when either limit is reached.
@@ -115,15 +116,15 @@ type ThresholdBreaker struct {
 	// Failures in a row that open it; 0: that does not.
 	ConsecutiveFailures uint32 `yaml:"consecutive_failures" default:"5"`
 	// The share of failures in Interval that opens it, 0 to 1; 0: that does not.
-	FailureRatio float64 `yaml:"failure_ratio" default:"0"`
+	FailureRatio float64 `yaml:"failure_ratio" default:"0" max:"1"`
 	// The least number of calls in Interval for FailureRatio to count.
-	MinCalls uint32 `yaml:"min_calls" default:"20"`
+	MinCalls uint32 `yaml:"min_calls" default:"20" min:"1"`
 	// Over how long calls are counted while it is closed.
-	Interval time.Duration `yaml:"interval" default:"10s"`
+	Interval time.Duration `yaml:"interval" default:"10s" min:"1ms"`
 	// How long it stays open before it lets probes through.
-	OpenTimeout time.Duration `yaml:"open_timeout" default:"5s"`
+	OpenTimeout time.Duration `yaml:"open_timeout" default:"5s" min:"1ms"`
 	// How many probes may run at once, and must succeed, before it closes.
-	HalfOpenProbes uint32 `yaml:"half_open_probes" default:"1"`
+	HalfOpenProbes uint32 `yaml:"half_open_probes" default:"1" min:"1"`
 }
 
 // Balancer picks the endpoint of each call.
@@ -142,7 +143,7 @@ type Pool struct {
 	// (credentials go with each call). shared: everybody (credentials go with each call).
 	Key string `yaml:"key" default:"credential" enum:"credential,app,shared"`
 	// How many connections there may be, over all credentials; the least recently used one makes room.
-	MaxConns int `yaml:"max_conns" default:"1024"`
+	MaxConns int `yaml:"max_conns" default:"1024" min:"1"`
 	// Close a connection that carried no call for this long; 0: never.
 	IdleTimeout time.Duration `yaml:"idle_timeout" default:"30m"`
 	// How long calls on an evicted or revoked connection may go on; 0: as long as they want.
@@ -152,17 +153,17 @@ type Pool struct {
 // Conn says how one connection is made and kept.
 type Conn struct {
 	// How long one attempt to connect may take.
-	ConnectTimeout time.Duration `yaml:"connect_timeout" default:"5s"`
+	ConnectTimeout time.Duration `yaml:"connect_timeout" default:"5s" min:"1ms"`
 	// The longest pause between two attempts to connect.
-	MaxBackoff time.Duration `yaml:"max_backoff" default:"5s"`
+	MaxBackoff time.Duration `yaml:"max_backoff" default:"5s" min:"1ms"`
 	// Ping a connection that was silent this long, with calls in flight; 0: never.
 	KeepaliveTime time.Duration `yaml:"keepalive_time" default:"30s"`
 	// Close it when the ping is not answered in this time.
-	KeepaliveTimeout time.Duration `yaml:"keepalive_timeout" default:"10s"`
+	KeepaliveTimeout time.Duration `yaml:"keepalive_timeout" default:"10s" min:"1ms"`
 	// Ping without calls in flight too. The backend must allow it.
 	KeepaliveIdle bool `yaml:"keepalive_idle" default:"false"`
 	// How large one message from the backend may be.
-	MaxReceiveSize Size `yaml:"max_receive_size" default:"16MiB"`
+	MaxReceiveSize Size `yaml:"max_receive_size" default:"16MiB" min:"1B" max:"1GiB"`
 	// How large one message to the backend may be.
-	MaxSendSize Size `yaml:"max_send_size" default:"16MiB"`
+	MaxSendSize Size `yaml:"max_send_size" default:"16MiB" min:"1B" max:"1GiB"`
 }

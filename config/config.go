@@ -37,6 +37,9 @@ type Config struct {
 	Backends []Backend `yaml:"backends"`
 	// Routes, and policies for methods, besides those that the descriptors' annotations give.
 	Routes []Route `yaml:"routes"`
+
+	// source tells Validate where each key stands; nil in a configuration built in code.
+	source *source
 }
 
 // Shutdown says how the gateway stops on SIGTERM.
@@ -50,11 +53,11 @@ type Shutdown struct {
 // Register puts the gateway's gRPC address into etcd under Key, as zRPC servers do.
 type Register struct {
 	// The etcd key prefix: the address goes to `<key>/<lease id>`.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" jsonschema:"required"`
 	// The host:port that clients shall dial. Empty: from POD_IP or the first private address, and the gRPC port.
 	Advertise string `yaml:"advertise"`
 	// How long the entry outlives a gateway that died.
-	TTL time.Duration `yaml:"ttl" default:"10s"`
+	TTL time.Duration `yaml:"ttl" default:"10s" min:"1s"`
 }
 
 // Secret is a string that prints as "[redacted]" however it is formatted, logged or marshalled.

@@ -20,6 +20,8 @@ var (
 //	enum     the texts that it may have, with commas between
 //	min, max the bounds of a number, a duration or a size; min is 0 where it is not given
 //	path     "file": a path that [Load] takes relative to the configuration file
+//
+// and jsonschema:"required" stands where a section means nothing without the key.
 type field struct {
 	reflect.StructField
 	key string
@@ -89,7 +91,7 @@ const maxQuoted = 80
 // quote makes a text fit for a message: one line, bounded.
 func quote(text string) string {
 	if len(text) > maxQuoted {
-		return strconv.Quote(strings.ToValidUTF8(text[:maxQuoted], "")+"…")
+		return strconv.Quote(strings.ToValidUTF8(text[:maxQuoted], "") + "…")
 	}
 	return strconv.Quote(text)
 }

@@ -9,17 +9,17 @@ type HTTP struct {
 	// Serve TLS instead of clear text.
 	TLS *ServerTLS `yaml:"tls"`
 	// How long a caller may take to send its request headers.
-	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" default:"10s"`
+	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" default:"10s" min:"1ms"`
 	// How long a caller may take to send a request body.
 	BodyTimeout time.Duration `yaml:"body_timeout" default:"30s"`
 	// How long an idle keep-alive connection is kept.
-	IdleTimeout time.Duration `yaml:"idle_timeout" default:"2m"`
+	IdleTimeout time.Duration `yaml:"idle_timeout" default:"2m" min:"1ms"`
 	// How large the request line and headers may be together; beyond it the answer is 431.
-	MaxHeaderSize Size `yaml:"max_header_size" default:"64KiB"`
+	MaxHeaderSize Size `yaml:"max_header_size" default:"64KiB" min:"4KiB" max:"16MiB"`
 	// How large a request body may be; beyond it the answer is 413.
-	MaxBodySize Size `yaml:"max_body_size" default:"4MiB"`
+	MaxBodySize Size `yaml:"max_body_size" default:"4MiB" min:"1B" max:"1GiB"`
 	// How many streams one HTTP/2 connection may have open.
-	MaxConcurrentStreams uint32 `yaml:"max_concurrent_streams" default:"1000"`
+	MaxConcurrentStreams uint32 `yaml:"max_concurrent_streams" default:"1000" min:"1"`
 	// Proxies whose X-Forwarded-For is believed, as addresses or CIDR blocks. Empty: nobody's.
 	TrustedProxies []string `yaml:"trusted_proxies"`
 }
@@ -31,11 +31,11 @@ type GRPC struct {
 	// Serve TLS instead of clear text.
 	TLS *ServerTLS `yaml:"tls"`
 	// How large one message from a caller may be.
-	MaxMessageSize Size `yaml:"max_message_size" default:"4MiB"`
+	MaxMessageSize Size `yaml:"max_message_size" default:"4MiB" min:"1B" max:"1GiB"`
 	// How large the headers of one call may be together.
-	MaxHeaderSize Size `yaml:"max_header_size" default:"64KiB"`
+	MaxHeaderSize Size `yaml:"max_header_size" default:"64KiB" min:"4KiB" max:"16MiB"`
 	// How many calls one connection may have open.
-	MaxConcurrentStreams uint32 `yaml:"max_concurrent_streams" default:"1000"`
+	MaxConcurrentStreams uint32 `yaml:"max_concurrent_streams" default:"1000" min:"1"`
 	// Serve the descriptors of the routed backends by gRPC reflection, so that grpcurl can list them. Reflection asks for no credential.
 	Reflection bool `yaml:"reflection" default:"false"`
 	// How the server keeps its connections.
@@ -45,9 +45,9 @@ type GRPC struct {
 // ServerKeepalive is how the gRPC server probes and ages its connections.
 type ServerKeepalive struct {
 	// Ping a connection that was silent this long.
-	Time time.Duration `yaml:"time" default:"2m"`
+	Time time.Duration `yaml:"time" default:"2m" min:"1s"`
 	// Close it when the ping is not answered in this time.
-	Timeout time.Duration `yaml:"timeout" default:"20s"`
+	Timeout time.Duration `yaml:"timeout" default:"20s" min:"1s"`
 	// The shortest interval at which callers may ping.
 	MinTime time.Duration `yaml:"min_time" default:"10s"`
 	// Ask callers to reconnect after this age, so that they spread over new gateways; 0 never.
@@ -67,21 +67,21 @@ type Admin struct {
 // ServerTLS is the identity of a listener.
 type ServerTLS struct {
 	// PEM file with the certificate chain. Read again when it changes on disk.
-	CertFile string `yaml:"cert_file"`
+	CertFile string `yaml:"cert_file" path:"file" jsonschema:"required"`
 	// PEM file with the private key.
-	KeyFile string `yaml:"key_file"`
+	KeyFile string `yaml:"key_file" path:"file" jsonschema:"required"`
 	// PEM file with the authorities of client certificates; set, callers must present one.
-	ClientCAFile string `yaml:"client_ca_file"`
+	ClientCAFile string `yaml:"client_ca_file" path:"file"`
 }
 
 // ClientTLS says how a server is trusted, and who we are to it.
 type ClientTLS struct {
 	// PEM file with the authorities to trust; empty: the system's.
-	CAFile string `yaml:"ca_file"`
+	CAFile string `yaml:"ca_file" path:"file"`
 	// PEM file with our certificate chain, where the server asks for one.
-	CertFile string `yaml:"cert_file"`
+	CertFile string `yaml:"cert_file" path:"file"`
 	// PEM file with our private key.
-	KeyFile string `yaml:"key_file"`
+	KeyFile string `yaml:"key_file" path:"file"`
 	// The name expected in the server's certificate; empty: the host that was dialled.
 	ServerName string `yaml:"server_name"`
 	// Accept any certificate. For trying out only.
@@ -95,7 +95,7 @@ type Log struct {
 	// json, or text for people.
 	Format string `yaml:"format" default:"json" enum:"json,text"`
 	// The share of successful calls that get an access log line, 0 to 1. Failures and slow calls always get one.
-	SuccessSample float64 `yaml:"success_sample" default:"0.1"`
+	SuccessSample float64 `yaml:"success_sample" default:"0.1" max:"1"`
 	// From which duration on a call counts as slow.
 	SlowThreshold time.Duration `yaml:"slow_threshold" default:"500ms"`
 }

@@ -6,7 +6,7 @@ import "time"
 // for a method, or both.
 type Route struct {
 	// The method, package.Service/Method.
-	Method string `yaml:"method"`
+	Method string `yaml:"method" jsonschema:"required"`
 	// The backend that serves it; may be left out where only one does.
 	Backend string `yaml:"backend"`
 	// The HTTP binding. Absent: the route only sets policies, for every way in to the method.
@@ -45,7 +45,7 @@ type HTTPRule struct {
 // CustomRule is a path template for any HTTP method.
 type CustomRule struct {
 	// The HTTP method; `*` for all.
-	Kind string `yaml:"kind"`
+	Kind string `yaml:"kind" jsonschema:"required"`
 	// The path template.
-	Path string `yaml:"path"`
+	Path string `yaml:"path" jsonschema:"required"`
 }

@@ -15,25 +15,25 @@ type Redis struct {
 	// The password. Prefer password_file or ${ENV}.
 	Password Secret `yaml:"password"`
 	// File that holds the password.
-	PasswordFile string `yaml:"password_file"`
+	PasswordFile string `yaml:"password_file" path:"file"`
 	// The sentinels' own ACL user, where it differs.
 	SentinelUsername string `yaml:"sentinel_username"`
 	// The sentinels' own password, where it differs.
 	SentinelPassword Secret `yaml:"sentinel_password"`
 	// File that holds the sentinels' password.
-	SentinelPasswordFile string `yaml:"sentinel_password_file"`
+	SentinelPasswordFile string `yaml:"sentinel_password_file" path:"file"`
 	// The database number; must be 0 for a cluster.
 	DB int `yaml:"db" default:"0"`
 	// Speak TLS to the servers.
 	TLS *ClientTLS `yaml:"tls"`
 	// Connections per server.
-	PoolSize int `yaml:"pool_size" default:"20"`
+	PoolSize int `yaml:"pool_size" default:"20" min:"1"`
 	// How long a connection may take to be made.
-	DialTimeout time.Duration `yaml:"dial_timeout" default:"1s"`
+	DialTimeout time.Duration `yaml:"dial_timeout" default:"1s" min:"1ms"`
 	// How long an answer may take.
-	ReadTimeout time.Duration `yaml:"read_timeout" default:"500ms"`
+	ReadTimeout time.Duration `yaml:"read_timeout" default:"500ms" min:"1ms"`
 	// How long a request may take to be sent.
-	WriteTimeout time.Duration `yaml:"write_timeout" default:"500ms"`
+	WriteTimeout time.Duration `yaml:"write_timeout" default:"500ms" min:"1ms"`
 }
 
 // Etcd is where backends register.
@@ -45,11 +45,11 @@ type Etcd struct {
 	// The password. Prefer password_file or ${ENV}.
 	Password Secret `yaml:"password"`
 	// File that holds the password.
-	PasswordFile string `yaml:"password_file"`
+	PasswordFile string `yaml:"password_file" path:"file"`
 	// Speak TLS to the members.
 	TLS *ClientTLS `yaml:"tls"`
 	// How long a connection may take to be made.
-	DialTimeout time.Duration `yaml:"dial_timeout" default:"3s"`
+	DialTimeout time.Duration `yaml:"dial_timeout" default:"3s" min:"1ms"`
 }
 
 // Auth says how credentials are verified.
@@ -72,23 +72,23 @@ type Auth struct {
 // GoZero is zRPC's layout: one hash, app to token, in plain text.
 type GoZero struct {
 	// The key of the hash.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" jsonschema:"required"`
 }
 
 // CredentialCache bounds what is remembered of Redis' answers.
 type CredentialCache struct {
 	// How many tokens are remembered.
-	Entries int `yaml:"entries" default:"65536"`
+	Entries int `yaml:"entries" default:"65536" min:"1"`
 	// How long an answer is used without asking again, less a jitter of up to a tenth.
-	TTL time.Duration `yaml:"ttl" default:"5m"`
+	TTL time.Duration `yaml:"ttl" default:"5m" min:"1ms"`
 	// How many unknown tokens are remembered, apart from the known ones.
-	NegativeEntries int `yaml:"negative_entries" default:"8192"`
+	NegativeEntries int `yaml:"negative_entries" default:"8192" min:"1"`
 	// How long an unknown token is remembered as such.
-	NegativeTTL time.Duration `yaml:"negative_ttl" default:"5s"`
+	NegativeTTL time.Duration `yaml:"negative_ttl" default:"5s" min:"1ms"`
 	// How long past its TTL an answer still serves while Redis cannot be asked.
 	Stale time.Duration `yaml:"stale" default:"10m"`
 	// How long one look-up may take.
-	LoadTimeout time.Duration `yaml:"load_timeout" default:"1s"`
+	LoadTimeout time.Duration `yaml:"load_timeout" default:"1s" min:"1ms"`
 	// How many look-ups may run at once; beyond it new credentials are refused with UNAVAILABLE.
-	MaxLoads int `yaml:"max_loads" default:"128"`
+	MaxLoads int `yaml:"max_loads" default:"128" min:"1"`
 }
