@@ -1,0 +1,104 @@
+package discovery
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
+
+	"github.com/rpcgate/rpcgate/config"
+)
+
+// A member that does not answer a ping within keepaliveTimeout is left for
+// another. etcd itself refuses pings more often than every 5 s
+// (--grpc-keepalive-min-time).
+const (
+	keepaliveTime    = 10 * time.Second
+	keepaliveTimeout = 3 * time.Second
+	maxReconnect     = 5 * time.Second
+)
+
+// Dial returns a client of the etcd that cfg names. It connects, and logs in,
+// when it is first used: Dial fails only for a faulty cfg, never because etcd
+// is away. Close the client when done.
+func Dial(cfg config.Etcd) (*clientv3.Client, error) {
+	if len(cfg.Endpoints) == 0 {
+		return nil, errors.New("etcd: no endpoints are configured")
+	}
+	tlsConfig, err := clientTLS(cfg.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	params := grpc.ConnectParams{Backoff: grpcbackoff.DefaultConfig, MinConnectTimeout: cfg.DialTimeout}
+	params.Backoff.MaxDelay = maxReconnect
+	var login lazyLogin
+	cli, err := clientv3.New(clientv3.Config{
+		Endpoints:            cfg.Endpoints,
+		Username:             cfg.Username,
+		Password:             cfg.Password.Reveal(),
+		TLS:                  tlsConfig,
+		DialTimeout:          cfg.DialTimeout,
+		DialKeepAliveTime:    keepaliveTime,
+		DialKeepAliveTimeout: keepaliveTimeout,
+		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(params), grpc.WithChainUnaryInterceptor(login.intercept)},
+		// It writes to standard error whatever it retries; the watch and the registration say what matters.
+		Logger: zap.NewNop(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	login.allowed.Store(true)
+	return cli, nil
+}
+
+// lazyLogin keeps clientv3.New from logging in, which would make it block, and
+// fail, while etcd is away. The first request then goes without a token, etcd
+// refuses it as having no user, and clientv3 logs in and repeats it.
+type lazyLogin struct{ allowed atomic.Bool }
+
+func (l *lazyLogin) intercept(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if method == etcdserverpb.Auth_Authenticate_FullMethodName && !l.allowed.Load() {
+		return nil // the reply stays empty: no token
+	}
+	return next(ctx, method, request, reply, conn, opts...)
+}
+
+// clientTLS returns nil, clear text, for nil.
+func clientTLS(cfg *config.ClientTLS) (*tls.Config, error) {
+	if cfg == nil {
+		return nil, nil //nolint:nilnil // no TLS is not an error
+	}
+	out := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		ServerName:         cfg.ServerName,
+		InsecureSkipVerify: cfg.InsecureSkipVerify, //nolint:gosec // asked for by the user, and documented as being for trying out
+	}
+	if cfg.CAFile != "" {
+		pem, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading tls.ca_file: %w", err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls.ca_file %s holds no certificate in PEM", cfg.CAFile)
+		}
+	}
+	if cfg.CertFile != "" || cfg.KeyFile != "" {
+		cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading tls.cert_file and tls.key_file: %w", err)
+		}
+		out.Certificates = []tls.Certificate{cert}
+	}
+	return out, nil
+}

@@ -1,0 +1,106 @@
+// Package etcdtest runs a real etcd server for a test, built from this
+// repository's tools/etcd module, so that nothing has to be installed.
+package etcdtest
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/rpcgate/rpcgate/integration/process"
+)
+
+// Server is a cluster of one member on ports of the loopback interface. It ends
+// with the test. Its methods are for one goroutine at a time.
+type Server struct {
+	// Endpoint is its client host:port; it stays the same over restarts.
+	Endpoint string
+
+	t       testing.TB
+	program string
+	args    []string
+	dataDir string
+	process *process.Process
+}
+
+// Start starts an empty server, building it first if need be, and waits until
+// it has a leader. args are further arguments of etcd.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, program: program(t), dataDir: t.TempDir()}
+	s.process, _ = process.StartOnPorts(t, 2, func(ports []int) (*process.Process, error) {
+		s.Endpoint = process.Loopback(ports[0])
+		client, peer := "http://"+s.Endpoint, "http://"+process.Loopback(ports[1])
+		s.args = append([]string{
+			"--name", "test",
+			"--listen-client-urls", client, "--advertise-client-urls", client,
+			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+			"--initial-cluster", "test=" + peer,
+			"--unsafe-no-fsync", "--log-level", "warn",
+		}, args...)
+		return s.start()
+	})
+	return s
+}
+
+func (s *Server) start() (*process.Process, error) {
+	p := process.Start(s.t, s.program, append([]string{"--data-dir", s.dataDir}, s.args...)...)
+	return p, p.AwaitReady(s.healthy)
+}
+
+// Kill ends the server as a crash does.
+func (s *Server) Kill() { s.process.Kill() }
+
+// Pause stops the server where it is: connections stay open, nothing answers.
+func (s *Server) Pause() { s.process.Pause() }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() { s.process.Resume() }
+
+// Restart kills the server, if it still runs, and starts it again with its data.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.process.Kill()
+	p, err := s.start()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.process = p
+}
+
+// RestartEmpty is Restart on a disk that lost everything.
+func (s *Server) RestartEmpty() {
+	s.t.Helper()
+	s.process.Kill()
+	s.dataDir = s.t.TempDir()
+	s.Restart()
+}
+
+// Client returns a client that is closed at the end of the test.
+func (s *Server) Client() *clientv3.Client {
+	s.t.Helper()
+	cli, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Logger: zap.NewNop()})
+	if err != nil {
+		s.t.Fatalf("etcd client: %v", err)
+	}
+	s.t.Cleanup(func() { _ = cli.Close() })
+	return cli
+}
+
+// healthy asks what etcd's own health check asks.
+func (s *Server) healthy() error {
+	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get("http://" + s.Endpoint + "/health")
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd's health: %s", answer.Status)
+	}
+	return nil
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package process
+
+import "syscall"
+
+// dieWithParent is only known to Linux.
+func dieWithParent() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,107 @@
+// Package redistest runs a real redis-server for a test.
+package redistest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rpcgate/rpcgate/integration/process"
+)
+
+// Options of a server. The zero value keeps nothing on disk.
+type Options struct {
+	// Keep the data over Kill and Restart.
+	Persist bool
+	// Further arguments of redis-server, such as "--requirepass", "secret".
+	Args []string
+}
+
+// Server is a redis-server on a port of the loopback interface. It ends with
+// the test. Its methods are for one goroutine at a time.
+type Server struct {
+	// Addr is its host:port; it stays the same over Restart.
+	Addr string
+
+	t       testing.TB
+	program string
+	args    []string
+	process *process.Process
+}
+
+// Start starts a server and waits until it answers. A machine without
+// redis-server fails the test: what is not tested must not look tested.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatal("redis-server is not installed; the tests need it (Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)")
+	}
+	s := &Server{t: t, program: program}
+	s.process, _ = process.StartOnPorts(t, 1, func(ports []int) (*process.Process, error) {
+		s.Addr = process.Loopback(ports[0])
+		s.args = append([]string{
+			"--bind", "127.0.0.1", "--port", strconv.Itoa(ports[0]), "--dir", t.TempDir(), "--save", "",
+		}, o.Args...)
+		if o.Persist {
+			s.args = append(s.args, "--appendonly", "yes", "--appendfsync", "always")
+		}
+		return s.start()
+	})
+	return s
+}
+
+func (s *Server) start() (*process.Process, error) {
+	p := process.Start(s.t, s.program, s.args...)
+	return p, p.AwaitReady(s.ping)
+}
+
+// Kill ends the server as a crash does.
+func (s *Server) Kill() { s.process.Kill() }
+
+// Pause stops the server where it is: connections stay open, nothing answers.
+func (s *Server) Pause() { s.process.Pause() }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() { s.process.Resume() }
+
+// Restart kills the server, if it still runs, and starts it again on the same
+// port: empty, unless it persists.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.process.Kill()
+	p, err := s.start()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.process = p
+}
+
+// ping reports whether the server takes commands; refusing one for want of a
+// password is an answer too.
+func (s *Server) ping() error {
+	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(answer, "+PONG") || strings.HasPrefix(answer, "-NOAUTH") {
+		return nil
+	}
+	return fmt.Errorf("redis answers %q", answer)
+}
