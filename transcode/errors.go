@@ -1,0 +1,77 @@
+package transcode
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Error says that the caller's input is bad. Its text may be shown to the
+// caller: it names the field and what is wrong, and repeats no values.
+type Error struct {
+	// Field is the path of the field, as the caller wrote it where he wrote it: "user.id", "items[2].price",
+	// "labels[a]". Empty: the fault is with the body or the query as a whole.
+	Field string
+	// Reason says what is wrong: "not a valid int32".
+	Reason string
+
+	cause error
+}
+
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return e.Reason
+	}
+	return e.Field + ": " + e.Reason
+}
+
+// Unwrap gives the cause, which is for logs and may quote the input.
+func (e *Error) Unwrap() error { return e.cause }
+
+// ResponseError says that a backend's answer cannot be shown as JSON: its
+// bytes are no such message, or a value in it has no JSON form. It is the
+// backend's fault, not the caller's.
+type ResponseError struct {
+	// Message is the full name of the message type.
+	Message string
+
+	cause error
+}
+
+func (e *ResponseError) Error() string {
+	return fmt.Sprintf("the backend's answer cannot be shown as JSON: not a valid %s", e.Message)
+}
+
+// Unwrap gives the cause, which is for logs and may quote the answer.
+func (e *ResponseError) Unwrap() error { return e.cause }
+
+// BindingError says that a binding does not fit its method.
+type BindingError struct {
+	// Method is the method's full name, package.Service.Method.
+	Method string
+	// What names the part of the binding: `body "user"`, `variable "name"`.
+	What string
+	// Reason says what is wrong with it.
+	Reason string
+}
+
+func (e *BindingError) Error() string {
+	return fmt.Sprintf("%s: %s: %s", e.Method, e.What, e.Reason)
+}
+
+// maxQuoted bounds what an error repeats of a caller's field name.
+const maxQuoted = 128
+
+// fieldName bounds a name that the caller made up, and keeps it printable.
+func fieldName(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+	if len(s) <= maxQuoted {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxQuoted], "") + "…"
+}

@@ -1,0 +1,106 @@
+package transcode
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// jsonPath is the path of what stands at an offset of some JSON, or of what it
+// stands in: "items[2].price". The JSON may be malformed from there on.
+func jsonPath(body []byte, offset int) string {
+	var stack []level
+	for i := 0; i < len(body) && i <= offset; i++ {
+		switch c := body[i]; c {
+		case '{':
+			if i == offset {
+				return pathOf(stack)
+			}
+			stack = append(stack, level{object: true, expectName: true})
+		case '[':
+			if i == offset {
+				return pathOf(stack)
+			}
+			stack = append(stack, level{})
+		case '}', ']':
+			if i == offset || len(stack) == 0 {
+				return pathOf(parent(stack))
+			}
+			stack = stack[:len(stack)-1]
+		case ',':
+			if len(stack) == 0 {
+				return ""
+			}
+			if i == offset {
+				return pathOf(parent(stack))
+			}
+			top := &stack[len(stack)-1]
+			if top.object {
+				top.expectName, top.name = true, ""
+			} else {
+				top.index++
+			}
+		case '"':
+			end := stringEnd(body, i)
+			if len(stack) > 0 && stack[len(stack)-1].expectName {
+				top := &stack[len(stack)-1]
+				top.name, top.expectName = unquote(body[i:end]), false
+			}
+			i = end - 1
+		}
+	}
+	return pathOf(stack)
+}
+
+// level is an object or array that is open.
+type level struct {
+	object     bool
+	expectName bool
+	name       string
+	index      int
+}
+
+// parent is the stack without the position inside its innermost level.
+func parent(stack []level) []level {
+	if len(stack) == 0 {
+		return nil
+	}
+	return stack[:len(stack)-1]
+}
+
+func pathOf(stack []level) string {
+	var b strings.Builder
+	for _, l := range stack {
+		switch {
+		case !l.object:
+			b.WriteString("[" + strconv.Itoa(l.index) + "]")
+		case l.name != "":
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(l.name)
+		}
+	}
+	return b.String()
+}
+
+// stringEnd is where the string that begins at i ends, after its quote.
+func stringEnd(body []byte, i int) int {
+	for i++; i < len(body); i++ {
+		switch body[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(body)
+}
+
+func unquote(b []byte) string {
+	var s string
+	if json.Unmarshal(b, &s) != nil {
+		return strings.Trim(string(b), `"`)
+	}
+	return s
+}

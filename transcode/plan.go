@@ -1,0 +1,248 @@
+package transcode
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// messagePlan is what a message type comes down to when it is compiled: its
+// fields, findable in every way a caller may name them. Immutable once built;
+// plans of recursive types form cycles.
+type messagePlan struct {
+	desc protoreflect.MessageDescriptor
+	// special says whether the type has a JSON form of its own.
+	special special
+	// direct: the direct engine can handle it; otherwise protojson does.
+	direct bool
+	// extendable: the wire may hold extensions.
+	extendable bool
+	// fields are in declaration order, which is the order in JSON.
+	fields []*fieldPlan
+	// byJSON finds a field as protojson does: JSON name before proto name.
+	byJSON map[string]*fieldPlan
+	// byText finds a field as grpc-gateway does in queries: proto name before JSON name.
+	byText map[string]*fieldPlan
+	// byNumber finds fields with small numbers, the others are in byLargeNumber.
+	byNumber      []*fieldPlan
+	byLargeNumber map[protowire.Number]*fieldPlan
+}
+
+// fieldPlan is one field.
+type fieldPlan struct {
+	desc  protoreflect.FieldDescriptor
+	num   protowire.Number
+	kind  protoreflect.Kind
+	index int    // in messagePlan.fields
+	name  string // proto name
+	// key is the field's key in JSON output, quoted, with colon.
+	key string
+	// tag is the field's tag on the wire, for one value.
+	tag uint64
+	// packedTag is the tag of a packed run; 0: not written packed.
+	packedTag uint64
+	list      bool
+	isMap     bool
+	// presence: set to its zero value is not the same as unset.
+	presence bool
+	// oneof is the index of the oneof that it belongs to, else -1. A proto3 optional field belongs to none.
+	oneof int
+	// omitUnset: not written when unset even where defaults are (members of oneofs, proto3 optional fields).
+	omitUnset bool
+
+	message  *messagePlan // of a message or group, else nil
+	enum     *enumPlan    // of an enum, else nil
+	mapKey   *fieldPlan   // of a map, else nil
+	mapValue *fieldPlan   // of a map, else nil
+}
+
+// enumPlan is an enum's values by name and by number.
+type enumPlan struct {
+	name     protoreflect.FullName
+	byName   map[string]int32
+	byNumber map[int32]string
+	// isNull: google.protobuf.NullValue, which is null in JSON.
+	isNull bool
+}
+
+// maxDirectFields and maxDirectOneofs bound what the direct engine keeps on its stack per message.
+const (
+	maxDirectFields = 256
+	maxDirectOneofs = 64
+)
+
+// planner builds plans, one per type.
+type planner struct {
+	protoNames bool
+	messages   map[protoreflect.FullName]*messagePlan
+	enums      map[protoreflect.FullName]*enumPlan
+}
+
+func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, error) {
+	if mp, ok := p.messages[md.FullName()]; ok {
+		return mp, nil
+	}
+	if md.IsPlaceholder() {
+		return nil, fmt.Errorf("message %s is not defined", md.FullName())
+	}
+	sp, err := specialOf(md)
+	if err != nil {
+		return nil, err
+	}
+	fds := md.Fields()
+	mp := &messagePlan{
+		desc:       md,
+		special:    sp,
+		direct:     fds.Len() <= maxDirectFields && md.Oneofs().Len() <= maxDirectOneofs && !isMessageSet(md),
+		extendable: md.ExtensionRanges().Len() > 0,
+		fields:     make([]*fieldPlan, fds.Len()),
+		byJSON:     make(map[string]*fieldPlan, 2*fds.Len()),
+		byText:     make(map[string]*fieldPlan, 2*fds.Len()),
+	}
+	// Registered before its fields are built: they may be of this type.
+	p.messages[md.FullName()] = mp
+	for i := range fds.Len() {
+		f, err := p.field(fds.Get(i))
+		if err != nil {
+			// A half-built plan must not be found by a later try.
+			delete(p.messages, md.FullName())
+			return nil, err
+		}
+		f.index = i
+		mp.fields[i] = f
+		if f.kind == protoreflect.GroupKind || (f.enum != nil && f.enum.isNull) {
+			mp.direct = false
+		}
+	}
+	mp.index()
+	return mp, nil
+}
+
+// index fills the ways to find a field. Where one field's JSON name is
+// another's proto name, each map prefers what its reference prefers.
+func (mp *messagePlan) index() {
+	fds := mp.desc.Fields()
+	var largest protowire.Number
+	for i, f := range mp.fields {
+		mp.byJSON[fds.Get(i).TextName()] = f
+		mp.byText[fds.Get(i).JSONName()] = f
+		if f.num > largest {
+			largest = f.num
+		}
+	}
+	for i, f := range mp.fields {
+		mp.byJSON[fds.Get(i).JSONName()] = f
+		mp.byText[fds.Get(i).TextName()] = f
+	}
+	const small = 64
+	mp.byNumber = make([]*fieldPlan, min(int(largest), small-1)+1)
+	for _, f := range mp.fields {
+		if f.num < small {
+			mp.byNumber[f.num] = f
+			continue
+		}
+		if mp.byLargeNumber == nil {
+			mp.byLargeNumber = make(map[protowire.Number]*fieldPlan)
+		}
+		mp.byLargeNumber[f.num] = f
+	}
+}
+
+// number finds a field by its number; nil: unknown.
+func (mp *messagePlan) number(n protowire.Number) *fieldPlan {
+	if int(n) < len(mp.byNumber) {
+		return mp.byNumber[n]
+	}
+	return mp.byLargeNumber[n]
+}
+
+func (p *planner) field(fd protoreflect.FieldDescriptor) (*fieldPlan, error) {
+	f := &fieldPlan{
+		desc:     fd,
+		num:      fd.Number(),
+		kind:     fd.Kind(),
+		name:     string(fd.TextName()),
+		list:     fd.IsList(),
+		isMap:    fd.IsMap(),
+		presence: fd.HasPresence(),
+		oneof:    -1,
+	}
+	name := fd.JSONName()
+	if p.protoNames {
+		name = fd.TextName()
+	}
+	key, _ := appendString(nil, name)
+	f.key = string(key) + ":"
+	f.tag = protowire.EncodeTag(f.num, wireType(f.kind))
+	if fd.IsPacked() {
+		f.packedTag = protowire.EncodeTag(f.num, protowire.BytesType)
+	}
+	if od := fd.ContainingOneof(); od != nil {
+		f.omitUnset = true
+		if !od.IsSynthetic() {
+			f.oneof = od.Index()
+		}
+	}
+	var err error
+	switch {
+	case f.isMap:
+		if f.mapKey, err = p.field(fd.MapKey()); err != nil {
+			return nil, err
+		}
+		f.mapValue, err = p.field(fd.MapValue())
+	case fd.Message() != nil:
+		f.message, err = p.message(fd.Message())
+	case fd.Enum() != nil:
+		f.enum, err = p.enum(fd.Enum())
+	}
+	return f, err
+}
+
+func (p *planner) enum(ed protoreflect.EnumDescriptor) (*enumPlan, error) {
+	if ep, ok := p.enums[ed.FullName()]; ok {
+		return ep, nil
+	}
+	if ed.IsPlaceholder() {
+		return nil, fmt.Errorf("enum %s is not defined", ed.FullName())
+	}
+	values := ed.Values()
+	ep := &enumPlan{
+		name:     ed.FullName(),
+		byName:   make(map[string]int32, values.Len()),
+		byNumber: make(map[int32]string, values.Len()),
+		isNull:   ed.FullName() == "google.protobuf.NullValue",
+	}
+	for i := range values.Len() {
+		v := values.Get(i)
+		n := v.Number()
+		ep.byName[string(v.Name())] = int32(n)
+		// Of aliases, the one that the descriptor prefers.
+		ep.byNumber[int32(n)] = string(values.ByNumber(n).Name())
+	}
+	p.enums[ed.FullName()] = ep
+	return ep, nil
+}
+
+// wireType of one value of the kind.
+func wireType(k protoreflect.Kind) protowire.Type {
+	switch k {
+	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:
+		return protowire.Fixed32Type
+	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind, protoreflect.DoubleKind:
+		return protowire.Fixed64Type
+	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind:
+		return protowire.BytesType
+	case protoreflect.GroupKind:
+		return protowire.StartGroupType
+	default:
+		return protowire.VarintType
+	}
+}
+
+// isMessageSet: proto1's MessageSet, which protojson refuses.
+func isMessageSet(md protoreflect.MessageDescriptor) bool {
+	o, ok := md.Options().(*descriptorpb.MessageOptions)
+	return ok && o.GetMessageSetWireFormat()
+}

@@ -1,0 +1,55 @@
+package transcode
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// AppendStatus appends a google.rpc.Status as JSON: code, message and details.
+// A detail of a type that the resolver or the program knows is shown by its
+// fields, any other as {"@type": …, "value": base64}. It never fails: text
+// that is not UTF-8 is shown with replacement characters.
+func AppendStatus(dst []byte, s *status.Status, types Resolver) []byte {
+	dst = append(dst, `{"code":`...)
+	dst = strconv.AppendInt(dst, int64(s.GetCode()), 10)
+	dst = append(dst, `,"message":`...)
+	dst = appendValidString(dst, s.GetMessage())
+	dst = append(dst, `,"details":[`...)
+	o := protojson.MarshalOptions{AllowPartial: true, Resolver: linked(types)}
+	for i, detail := range s.GetDetails() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendDetail(dst, detail, o)
+	}
+	return append(dst, "]}"...)
+}
+
+func appendDetail(dst []byte, detail *anypb.Any, o protojson.MarshalOptions) []byte {
+	start := len(dst)
+	if detail.GetTypeUrl() != "" {
+		if out, err := o.MarshalAppend(dst, detail); err == nil {
+			return compact(out, start)
+		}
+	}
+	dst = append(dst[:start], `{"@type":`...)
+	dst = appendValidString(dst, detail.GetTypeUrl())
+	dst = append(dst, `,"value":"`...)
+	dst = base64.StdEncoding.AppendEncode(dst, detail.GetValue())
+	return append(dst, `"}`...)
+}
+
+// appendValidString appends any text as a JSON string.
+func appendValidString(dst []byte, s string) []byte {
+	start := len(dst)
+	dst, ok := appendString(dst, s)
+	if !ok {
+		dst, _ = appendString(dst[:start], strings.ToValidUTF8(s, "\uFFFD"))
+	}
+	return dst
+}
