@@ -110,6 +110,15 @@ func share(total, n, i int) int {
 // [ErrLoadTimeout]; a [*PanicError]; what else the loader returned; and, if ctx
 // ended first, its error.
 func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
+	if v, ok := c.Fresh(key); ok {
+		return v, nil
+	}
+	return c.getSlow(ctx, c.shard(key), key, 0)
+}
+
+// Fresh is Get where that needs no look-up. Unlike Get it never keeps key
+// itself, which matters if key is a piece of a string with more in it.
+func (c *Cache[K, V]) Fresh(key K) (V, bool) {
 	s := c.shard(key)
 	now, epoch := c.now(), c.epoch.Load()
 	s.mu.Lock()
@@ -117,10 +126,11 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 		v := e.value
 		s.n.hits++
 		s.mu.Unlock()
-		return v, nil
+		return v, true
 	}
 	s.mu.Unlock()
-	return c.getSlow(ctx, s, key, 0)
+	var zero V
+	return zero, false
 }
 
 // GetWithin is Get, but what was looked up longer than age ago is looked up

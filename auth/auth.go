@@ -1,0 +1,72 @@
+// Package auth owns credentials: how they are read from a request, the tokens
+// they hold, the store of tokens in Redis (issue, list, rotate, revoke), and
+// their verification, with the revocations that Redis publishes.
+//
+// What it promises:
+//
+//   - A credential is either proved or refused. Where Redis cannot be asked and
+//     nothing is remembered, [ErrUnavailable] says so: it is never taken for a
+//     wrong token, nor an unknown app for a good one, in any mode.
+//   - Secrets are kept as SHA-256 hashes, in Redis and in memory, and compared
+//     in constant time. (The layout of go-zero's zRPC has them in plain text in
+//     Redis; here they are hashed as soon as they are read.)
+//   - No error, log line or formatted value of this package holds a secret,
+//     except [Issued].Token and [Credential].Token themselves.
+//   - A revocation is heard within a second; what may have been missed while
+//     the subscription was interrupted is looked up again.
+package auth
+
+import "time"
+
+// Credential is an app and its token, as a caller presented them. However it is
+// formatted, logged or marshalled, the token is left out.
+type Credential struct{ App, Token string }
+
+// Principal is a credential that was verified. It holds no secret. Many calls
+// share one Principal: it must not be changed.
+type Principal struct {
+	App string
+	// TokenID is the public part of the token; "" where an app has but one
+	// token, without an id (layout gozero).
+	TokenID string
+	// Expires is zero if the token does not expire.
+	Expires time.Time
+
+	state state
+}
+
+// Revoked tells whether this process has learnt, since the verification, that
+// the credential is not valid any more. A long-lived call that asks after it
+// has registered itself with what [VerifierOptions].OnRevoke ends misses no
+// revocation in between.
+func (p *Principal) Revoked() bool { return p.state.revoked.Load() }
+
+// Revocation says that a credential is not valid any more.
+type Revocation struct {
+	App string
+	// TokenID is "" for all tokens of the app.
+	TokenID string
+}
+
+// TokenInfo is what the store tells of a token. It holds no secret.
+type TokenInfo struct {
+	App     string    `json:"app"`
+	ID      string    `json:"id"`
+	Note    string    `json:"note,omitzero"`
+	Created time.Time `json:"created,omitzero"`
+	// Expires is zero if the token does not expire.
+	Expires time.Time `json:"expires,omitzero"`
+	// Revoked is zero unless the token was revoked. It is listed for a while
+	// after that, and good for nothing.
+	Revoked time.Time `json:"revoked,omitzero"`
+	// ReplacedBy is the id of the token that a rotation put in this one's place.
+	ReplacedBy string `json:"replaced_by,omitzero"`
+}
+
+// Issued is a new token. Token is the only copy of its text: the store keeps a
+// hash. However Issued is formatted, logged or marshalled, Token is left out;
+// who shall see it must be given the field.
+type Issued struct {
+	Token string
+	TokenInfo
+}

@@ -1,0 +1,113 @@
+package auth
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/rpcgate/rpcgate/config"
+)
+
+// Open makes the client for cfg. It does not connect: a Redis that is down shows
+// in the client's calls. The errors name the setting that is wrong, or the file
+// that cannot be read.
+func Open(cfg config.Redis) (redis.UniversalClient, error) {
+	if len(cfg.Addresses) == 0 {
+		return nil, errors.New("redis: no addresses")
+	}
+	tlsConfig, err := clientTLS(cfg.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("redis: tls: %w", err)
+	}
+	o := redis.UniversalOptions{
+		Addrs:            cfg.Addresses,
+		DB:               cfg.DB,
+		MasterName:       cfg.MasterName,
+		Username:         cfg.Username,
+		Password:         cfg.Password.Reveal(),
+		SentinelUsername: cfg.SentinelUsername,
+		SentinelPassword: cfg.SentinelPassword.Reveal(),
+		PoolSize:         cfg.PoolSize,
+		DialTimeout:      cfg.DialTimeout,
+		ReadTimeout:      cfg.ReadTimeout,
+		WriteTimeout:     cfg.WriteTimeout,
+		TLSConfig:        tlsConfig,
+
+		// A look-up has its own time limit, and its failures their own back-off:
+		// one repetition is for a connection that died while it was idle.
+		ContextTimeoutEnabled: true,
+		MaxRetries:            1,
+		DialerRetries:         1,
+		// The plain protocol is all that is needed. Nothing that only describes the
+		// client is sent, which an ACL user may have no right to.
+		Protocol:                 2,
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	switch cfg.Mode {
+	case "", "single":
+		if len(cfg.Addresses) > 1 {
+			return nil, fmt.Errorf("redis: mode single has one address, not %d", len(cfg.Addresses))
+		}
+		return redis.NewClient(o.Simple()), nil
+	case "sentinel":
+		if cfg.MasterName == "" {
+			return nil, errors.New("redis: mode sentinel needs master_name")
+		}
+		return redis.NewFailoverClient(o.Failover()), nil
+	case "cluster":
+		if cfg.DB != 0 {
+			return nil, errors.New("redis: a cluster has no database but 0")
+		}
+		return redis.NewClusterClient(o.Cluster()), nil
+	default:
+		return nil, fmt.Errorf("redis: unknown mode %q", cfg.Mode)
+	}
+}
+
+func clientTLS(cfg *config.ClientTLS) (*tls.Config, error) {
+	if cfg == nil {
+		return nil, nil //nolint:nilnil // no TLS is an answer
+	}
+	t := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		ServerName:         cfg.ServerName,
+		InsecureSkipVerify: cfg.InsecureSkipVerify, //nolint:gosec // asked for by name
+	}
+	if cfg.CAFile != "" {
+		pem, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("ca_file: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca_file: no certificate in %s", cfg.CAFile)
+		}
+	}
+	if cfg.CertFile != "" || cfg.KeyFile != "" {
+		cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("cert_file and key_file: %w", err)
+		}
+		t.Certificates = []tls.Certificate{cert}
+	}
+	return t, nil
+}
+
+// RouteRedisLog sends go-redis's own log, which is one for the whole process, to
+// log. To be called once, by main.
+func RouteRedisLog(log *slog.Logger) { redis.SetLogger(redisLog{log}) }
+
+type redisLog struct{ log *slog.Logger }
+
+// Printf implements go-redis's logging interface, which knows no levels.
+func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.WarnContext(ctx, fmt.Sprintf(format, v...), "component", "go-redis")
+}

@@ -1,0 +1,199 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rpcgate/rpcgate/credcache"
+)
+
+// timing is the rhythm of the subscription. A connection that is dead without a
+// sign (half-open, or a Redis that stands still) is noticed within
+// pingInterval + pingTimeout.
+type timing struct {
+	pingInterval     time.Duration
+	pingTimeout      time.Duration
+	minWait, maxWait time.Duration // between attempts to subscribe
+	verifyRetry      time.Duration // between passes over what is remembered
+}
+
+func defaultTiming() timing {
+	return timing{
+		pingInterval: time.Second,
+		pingTimeout:  time.Second,
+		minWait:      50 * time.Millisecond,
+		maxWait:      time.Second,
+		verifyRetry:  500 * time.Millisecond,
+	}
+}
+
+// Run hears revocations until ctx ends, and then returns nil. It must run while
+// credentials are verified; without it a revocation shows only when the cache
+// asks again.
+//
+// Redis keeps no messages for who is not there. So whenever the subscription is
+// made (anew), everything remembered is looked up again, at once and before it
+// is next used; and while it cannot be made, what is remembered is asked for
+// again every second at most, so that even a gateway that may ask but not
+// subscribe hears of a revocation in about that time. Where Redis cannot be
+// asked either, what is remembered keeps serving as far as the mode allows.
+func (v *Verifier) Run(ctx context.Context) error {
+	wait, down := v.timing.minWait, false
+	for {
+		confirmed, err := v.subscription(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		v.cache.ExpireAll()
+		if confirmed {
+			wait, down = v.timing.minWait, false
+		}
+		if !down {
+			down = true
+			v.metrics.interruptions.Inc()
+			v.log.WarnContext(ctx, "revocations cannot be heard; trying again",
+				"channel", v.channel, "error", err, "hint", "an ACL user needs the right to this channel")
+		}
+		if !sleep(ctx, wait) {
+			return nil
+		}
+		wait = min(2*wait, v.timing.maxWait)
+	}
+}
+
+// subscription hears one subscription to its end. confirmed tells whether Redis
+// ever confirmed it.
+//
+// go-redis would make a lost connection anew by itself, and hide that messages
+// were missed. Here one subscription is one connection: its first error, or a
+// second confirmation, ends it.
+func (v *Verifier) subscription(ctx context.Context) (confirmed bool, err error) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	ps := v.rdb.Subscribe(ctx)
+	closePS := sync.OnceFunc(func() { _ = ps.Close() })
+	defer closePS()
+	defer context.AfterFunc(ctx, closePS)() // a read does not heed ctx
+
+	if err := ps.Subscribe(ctx, v.channel); err != nil {
+		return false, fmt.Errorf("subscribe: %w", err)
+	}
+	first, err := ps.ReceiveTimeout(ctx, v.timing.pingTimeout)
+	if err != nil {
+		return false, fmt.Errorf("subscribe: %w", err)
+	}
+	if _, ok := first.(*redis.Subscription); !ok {
+		return false, fmt.Errorf("subscribe: an unexpected answer, %T", first)
+	}
+
+	// From here on nothing is missed. What was looked up before may be old.
+	v.cache.ExpireAll()
+	v.metrics.subscribed.Set(1)
+	defer v.metrics.subscribed.Set(0)
+	v.log.InfoContext(ctx, "revocations are being heard", "channel", v.channel)
+
+	wg.Go(func() { v.verifyAll(ctx) })
+	wg.Go(func() { v.ping(ctx, ps) })
+	for {
+		// Every pingInterval there is a pong, or the connection is dead.
+		got, err := ps.ReceiveTimeout(ctx, v.timing.pingInterval+v.timing.pingTimeout)
+		if err != nil {
+			return true, fmt.Errorf("receive: %w", err)
+		}
+		switch m := got.(type) {
+		case *redis.Message:
+			v.hear(ctx, m.Payload)
+		case *redis.Subscription:
+			return true, errors.New("the connection was made anew")
+		}
+	}
+}
+
+func (v *Verifier) ping(ctx context.Context, ps *redis.PubSub) {
+	for sleep(ctx, v.timing.pingInterval) {
+		// An error shows in ReceiveTimeout too.
+		_ = ps.Ping(ctx)
+	}
+}
+
+// hear does what a message says. One that it cannot read may mean anything.
+func (v *Verifier) hear(ctx context.Context, text string) {
+	m, ok := parseMessage(text)
+	if !ok {
+		v.log.WarnContext(ctx, "an unknown message on the channel of revocations; all credentials are looked up again", "channel", v.channel)
+		v.cache.ExpireAll()
+		return
+	}
+	if m.kind == kindRevoked {
+		for _, k := range v.cache.Keys() {
+			if r, ok := v.cache.Peek(k); ok && m.matches(k) {
+				r.principal.state.revoked.Store(true)
+			}
+		}
+	}
+	v.cache.InvalidateFunc(m.matches)
+	if m.kind == kindRevoked {
+		v.metrics.revocations.WithLabelValues("message").Inc()
+		v.log.InfoContext(ctx, "a credential is not valid any more", "app", m.app, "token_id", m.id, "found_by", "message")
+		v.onRevoke(Revocation{App: m.app, TokenID: m.id})
+	}
+}
+
+// verifyAll looks everything remembered up again; lookUp notices what changed.
+// Keys that fail are tried again until ctx ends.
+func (v *Verifier) verifyAll(ctx context.Context) {
+	keys := v.cache.Keys()
+	for len(keys) > 0 {
+		keys = v.verify(ctx, keys)
+		if len(keys) > 0 && !sleep(ctx, v.timing.verifyRetry) {
+			return
+		}
+	}
+}
+
+// maxVerifying leaves most of the cache's look-ups to callers.
+const maxVerifying = 16
+
+// verify looks keys up and returns those for which that failed.
+func (v *Verifier) verify(ctx context.Context, keys []cacheKey) (failed []cacheKey) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	work := make(chan cacheKey)
+	for range min(v.workers, len(keys)) {
+		wg.Go(func() {
+			for k := range work {
+				if err := v.cache.Refresh(ctx, k); err != nil && !errors.Is(err, credcache.ErrNotFound) {
+					mu.Lock()
+					failed = append(failed, k)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for _, k := range keys {
+		work <- k
+	}
+	close(work)
+	wg.Wait()
+	return failed
+}
+
+// sleep waits for d. It is false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

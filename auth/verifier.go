@@ -1,0 +1,178 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/credcache"
+)
+
+// Verifier proves credentials against Redis, through a cache.
+type Verifier struct {
+	rdb      redis.UniversalClient
+	layout   layout
+	cache    *credcache.Cache[cacheKey, *record]
+	channel  string
+	workers  int           // that look up again what is remembered
+	recheck  time.Duration // how old a secret must be to be asked for again
+	log      *slog.Logger
+	onRevoke func(Revocation)
+	metrics  *metrics
+	timing   timing
+}
+
+// VerifierOptions are what a verifier reports to; the zero value is silence.
+type VerifierOptions struct {
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	// OnRevoke is called when a credential that may be in use is not valid any
+	// more: on a revocation, and when a look-up finds it gone or changed. It
+	// may be called more than once for one credential, by several goroutines,
+	// and must not block.
+	OnRevoke func(Revocation)
+}
+
+// NewVerifier makes a verifier. It asks Redis nothing yet.
+func NewVerifier(rdb redis.UniversalClient, cfg config.Auth, o VerifierOptions) (*Verifier, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.OnRevoke == nil {
+		o.OnRevoke = func(Revocation) {}
+	}
+	switch cfg.Mode {
+	case "", "strict", "lenient":
+	default:
+		return nil, fmt.Errorf("auth: unknown mode %q", cfg.Mode)
+	}
+	if cfg.GoZero != nil && cfg.GoZero.Key == "" {
+		return nil, errors.New("auth: gozero needs the key of the hash")
+	}
+	v := &Verifier{
+		rdb:      rdb,
+		layout:   newLayout(rdb, cfg),
+		channel:  keysOf(cfg).channel(),
+		workers:  min(maxVerifying, max(1, cmp.Or(cfg.Cache.MaxLoads, 128)/4)),
+		recheck:  cmp.Or(cfg.Cache.NegativeTTL, 5*time.Second),
+		log:      o.Logger,
+		onRevoke: o.OnRevoke,
+		timing:   defaultTiming(),
+	}
+	var err error
+	if v.metrics, err = newMetrics(o.Registerer); err != nil {
+		return nil, fmt.Errorf("auth: register metrics: %w", err)
+	}
+	v.cache, err = credcache.New(credcache.Options{
+		Name:            "credentials",
+		Entries:         cfg.Cache.Entries,
+		TTL:             cfg.Cache.TTL,
+		NegativeEntries: cfg.Cache.NegativeEntries,
+		NegativeTTL:     cfg.Cache.NegativeTTL,
+		Stale:           cfg.Cache.Stale,
+		ServeAnyStale:   cfg.Mode == "lenient",
+		LoadTimeout:     cfg.Cache.LoadTimeout,
+		MaxLoads:        cfg.Cache.MaxLoads,
+		Registerer:      o.Registerer,
+	}, v.lookUp)
+	if err != nil {
+		return nil, fmt.Errorf("auth: %w", err)
+	}
+	return v, nil
+}
+
+// Verify proves c, or tells why not: [ErrMalformed] (a Credential that no parser
+// made), [ErrInvalid], [ErrExpired], [ErrRevoked], [ErrUnavailable], or, if ctx
+// ended first, its error.
+func (v *Verifier) Verify(ctx context.Context, c Credential) (*Principal, error) {
+	if _, err := checked(c.App, c.Token); err != nil {
+		return nil, err
+	}
+	id, hash, err := v.layout.parse(c.Token)
+	if err != nil {
+		return nil, &Error{kind: ErrInvalid, cause: err}
+	}
+	k := cacheKey{c.App, id}
+	r, ok := v.cache.Fresh(k)
+	if !ok {
+		k = k.detached()
+		if r, err = v.cache.Get(ctx, k); err != nil {
+			return nil, v.refusal(ctx, err)
+		}
+	}
+	if !r.has(hash) && v.layout.secretsChange() {
+		// The app's token may have been changed in Redis by hand, without a word
+		// to us. Asked at most once in a while, so that wrong tokens are not a
+		// way to flood Redis.
+		if r, err = v.cache.GetWithin(ctx, k.detached(), v.recheck); err != nil {
+			return nil, v.refusal(ctx, err)
+		}
+	}
+	// What is told of a token is told only to who has its secret.
+	switch {
+	case !r.has(hash):
+		return nil, ErrInvalid
+	case r.principal.Revoked():
+		return nil, ErrRevoked
+	case !r.principal.Expires.IsZero() && !time.Now().Before(r.principal.Expires):
+		return nil, ErrExpired
+	}
+	return &r.principal, nil
+}
+
+func (r *record) has(hash [sha256.Size]byte) bool {
+	return subtle.ConstantTimeCompare(r.hash[:], hash[:]) == 1
+}
+
+// refusal turns a failed look-up into what the caller gets.
+func (v *Verifier) refusal(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, credcache.ErrNotFound):
+		return ErrInvalid
+	case ctx.Err() != nil:
+		return fmt.Errorf("verify the credential: %w", context.Cause(ctx))
+	default:
+		return &Error{kind: ErrUnavailable, cause: err}
+	}
+}
+
+// lookUp is the cache's loader. It runs once for all who wait, so it is also
+// where a change of what is remembered is noticed.
+func (v *Verifier) lookUp(ctx context.Context, k cacheKey) (*record, error) {
+	start := time.Now()
+	r, err := v.load(ctx, k)
+	v.metrics.lookedUp(time.Since(start), err)
+	gone := errors.Is(err, credcache.ErrNotFound)
+	if err != nil && !gone {
+		return nil, err
+	}
+	old, remembered := v.cache.Peek(k)
+	if remembered && !old.revoked && (gone || r.revoked || !old.has(r.hash)) {
+		old.principal.state.revoked.Store(true)
+		v.metrics.revocations.WithLabelValues("look-up").Inc()
+		v.log.InfoContext(ctx, "a credential is not valid any more", "app", k.app, "token_id", k.id, "found_by", "look-up")
+		v.onRevoke(Revocation{App: k.app, TokenID: k.id})
+	}
+	return r, err
+}
+
+// load is the layout's, with a panic logged where its stack is known. The cache
+// turns it into an error for all who wait.
+func (v *Verifier) load(ctx context.Context, k cacheKey) (*record, error) {
+	defer func() {
+		if p := recover(); p != nil {
+			v.log.ErrorContext(ctx, "panic in a look-up", "app", k.app, "token_id", k.id, "panic", fmt.Sprint(p), "stack", stack())
+			panic(p)
+		}
+	}()
+	return v.layout.load(ctx, k)
+}
