@@ -48,13 +48,16 @@ func checkRuntime(t *testing.T, templates []string, raw string) {
 	u, err := url.ParseRequestURI(escapedSlash.ReplaceAllString(raw, "%01"))
 	var p Path
 	ours := p.Parse(raw)
+	if !strings.HasPrefix(raw, "/") && ours == nil {
+		t.Fatalf("%q: not refused", raw)
+	}
 	if err != nil {
 		if escape := url.EscapeError(""); errors.As(err, &escape) && ours == nil {
 			t.Fatalf("%q: net/url refuses the path, we don't: %v", raw, err)
 		}
 		return
 	}
-	if u.Scheme != "" || u.RawQuery != "" || u.ForceQuery {
+	if !strings.HasPrefix(raw, "/") || u.RawQuery != "" || u.ForceQuery {
 		return
 	}
 	if ours != nil {
