@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxNodes bounds how many values one file has once its aliases are
-	// followed. A file of maxFileSize without aliases stays below it.
-	maxNodes = maxFileSize
+	// maxAliased bounds how many values a file has by its aliases: few lines can
+	// make billions.
+	maxAliased = 100_000
 	// maxPath bounds how deep values lie in each other, in bytes of their key path.
 	maxPath = 2 << 10
 )
@@ -53,12 +53,12 @@ type decoder struct {
 	broken map[string]bool // key paths with a fault
 	inside []*yaml.Node    // the aliased nodes that are being decoded
 
-	nodes   int  // visited so far
-	stopped bool // too many nodes or faults: the rest is not read
+	aliased int  // values read by way of aliases so far
+	stopped bool // too many of those, or of faults: the rest is not read
 }
 
 func (d *decoder) fault(n *yaml.Node, path, format string, args ...any) {
-	if len(d.faults) == maxFaults {
+	if len(d.faults) > maxFaults { // enough for sorted to see that there are more
 		d.stopped = true
 		return
 	}
@@ -69,9 +69,12 @@ func (d *decoder) fault(n *yaml.Node, path, format string, args ...any) {
 	})
 }
 
-// spend counts visited nodes, and stops the decoder at their bound.
-func (d *decoder) spend(n *yaml.Node, path string, nodes int) {
-	if d.nodes += nodes; d.nodes > maxNodes && !d.stopped {
+// spend counts what is read by way of aliases, and stops the decoder at its bound.
+func (d *decoder) spend(n *yaml.Node, path string, values int) {
+	if len(d.inside) == 0 {
+		return
+	}
+	if d.aliased += values; d.aliased > maxAliased && !d.stopped {
 		d.fault(n, path, "the file's aliases make it too large; the rest of it is not read")
 		d.stopped = true
 	}

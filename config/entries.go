@@ -57,15 +57,15 @@ func (d *decoder) merged(n *yaml.Node, path string) []entry {
 	if n.Kind == yaml.AliasNode {
 		target = n.Alias
 	}
-	if d.spend(n, path, 1+len(target.Content)); d.stopped {
-		return nil
-	}
 	if slices.Contains(d.inside, target) {
 		d.fault(n, path, "<< merges a section into itself")
 		return nil
 	}
 	d.inside = append(d.inside, target)
 	defer func() { d.inside = d.inside[:len(d.inside)-1] }()
+	if d.spend(n, path, 1+len(target.Content)); d.stopped {
+		return nil
+	}
 	switch target.Kind {
 	case yaml.MappingNode:
 		return d.entries(target, path)

@@ -60,7 +60,7 @@ func (fs Faults) sorted() Faults {
 		return fs
 	}
 	last := fs[maxFaults]
-	last.Key, last.Message = "", fmt.Sprintf("and %d more faults from here on", len(fs)-maxFaults)
+	last.Key, last.Message = "", "and more faults from here on"
 	return append(fs[:maxFaults:maxFaults], last)
 }
 

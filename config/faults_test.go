@@ -1,0 +1,174 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rpcgate/rpcgate/config"
+)
+
+// Each text is put after the minimal configuration, whose last line is the
+// fifth and indented as a backend's keys are. The wanted faults are
+// `line:column: key: message`, of the message a part.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text string
+		want []string
+	}{
+		"unknown key":           {"    timeuot: 2s\n", []string{`6:5: backends[0].timeuot: unknown key; did you mean "timeout"?`}},
+		"unknown key, camel":    {"http: {maxBodySize: 1}\n", []string{`6:8: http.maxBodySize: unknown key; did you mean "max_body_size"?`}},
+		"unknown key, far off":  {"auth: {gozero: {xyzzy: 1, key: a}}\n", []string{`6:17: auth.gozero.xyzzy: unknown key; known here: key`}},
+		"duplicate key":         {"    timeout: 2s\n    timeout: 3s\n", []string{"7:5: backends[0].timeout: duplicate key; the first is in line 6"}},
+		"list for a section":    {"http: [a]\n", []string{"6:7: http: is a list, but a section with keys is wanted"}},
+		"text for a list":       {"    services: shop.Shop\n", []string{"6:15: backends[0].services: is text, but a list is wanted"}},
+		"section for a value":   {"    timeout: {a: 1}\n", []string{"6:14: backends[0].timeout: is a section with keys, but a duration like 2s is wanted"}},
+		"number for text":       {"    target: 5\n", []string{"6:13: backends[0].target: is a number, true or false, but text is wanted; put it in quotes"}},
+		"text for a number":     {"redos: 1\nhttp: {max_concurrent_streams: many}\n", []string{`6:1: redos: unknown key; did you mean "redis"?`, "7:32: http.max_concurrent_streams: is not a number"}},
+		"quoted number":         {"http: {max_concurrent_streams: '5'}\n", []string{"without quotes"}},
+		"text for a switch":     {"    annotations: yes\n", []string{"6:18: backends[0].annotations: is not true or false"}},
+		"duration without unit": {"    timeout: 2\n", []string{`6:14: backends[0].timeout: "2" has no unit: write a duration like 500ms, 2s or 1h30m; did you mean 2s?`}},
+		"duration in days":      {"    timeout: 2d\n", []string{`"2d" is not a duration`}},
+		"negative duration":     {"    timeout: -2s\n", []string{"6:14: backends[0].timeout: is too small: the least is 0"}},
+		"size with odd unit":    {"http: {max_body_size: 4mb}\n", []string{`6:23: http.max_body_size: "4mb" is not a size: its unit is none of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB; did you mean 4MB?`}},
+		"too large":             {"log: {success_sample: 1.5}\n", []string{"6:23: log.success_sample: is too large: the most is 1"}},
+		"overflow":              {"http: {max_concurrent_streams: 4294967296}\n", []string{"whole number from 0 to 4294967295"}},
+		"not a number":          {"log: {success_sample: .nan}\n", []string{"is not a number"}},
+		"enum":                  {"    breaker: {kind: adaptiv}\n", []string{`6:21: backends[0].breaker.kind: "adaptiv" is none of adaptive, threshold, off; did you mean "adaptive"?`}},
+		"empty enum":            {"    auth: ''\n", []string{"is empty; it is one of required, none"}},
+		"empty value":           {"    timeout:\n", []string{"6:13: backends[0].timeout: has no value"}},
+		"empty optional":        {"    tls:\n", []string{"6:9: backends[0].tls: has nothing in it; write {} for its defaults"}},
+		"unset variable":        {"    target: ${NOWHERE}\n", []string{"6:13: backends[0].target: needs the environment variable NOWHERE, which is not set"}},
+		"malformed reference":   {"    target: ${NOWHERE\n    auth: ${1}\n    credentials: ${A:-${B}}\n", []string{"6:13: backends[0].target: has a ${ without its }", "7:11: backends[0].auth: has a reference", "8:18: backends[0].credentials: has a ${ in the default of A"}},
+		"custom tag":            {"http: !env {}\n", []string{`6:7: http: the YAML tag "!env" means nothing here`}},
+		"alias in itself":       {"routes: &r\n  - {method: a.B/C, http: &h {get: /, additional_bindings: [*h]}}\n", []string{"7:61: routes[0].http.additional_bindings[0].additional_bindings[0]: the alias *h stands inside of what it names"}},
+		"merge into itself":     {"http: &h {<<: *h}\n", []string{"<< merges a section into itself"}},
+		"merge of text":         {"http: {<<: a}\n", []string{"6:12: http: << takes a section with keys"}},
+		"key is a list":         {"http: {[a]: b}\n", []string{"6:8: http: a key is a list"}},
+
+		"address":            {"http: {address: 8080}\ngrpc: {address: localhost}\nadmin: {address: ':http'}\n", []string{"6:17: http.address: is a number", "7:17: grpc.address: \"localhost\" is not host:port", "8:18: admin.address: \":http\" has a port that is not a number"}},
+		"same port":          {"grpc: {address: '127.0.0.1:8080'}\n", []string{"6:17: grpc.address: is the port of http.address too"}},
+		"all off":            {"http: {address: off}\ngrpc: {address: off}\n", []string{"6:17: http.address: both http.address and grpc.address are off"}},
+		"trusted proxies":    {"http: {trusted_proxies: [10.0.0.1, '::1/128', 10.0.0.0/33, x]}\n", []string{"6:47: http.trusted_proxies[2]", "6:60: http.trusted_proxies[3]"}},
+		"server TLS":         {"http: {tls: {cert_file: none.crt}}\ngrpc: {tls: {cert_file: load.go, key_file: load.go, client_ca_file: load.go}}\n", []string{"6:8: http.tls: needs key_file", "7:25: grpc.tls.cert_file: \"load.go\": the file holds no PEM certificate", "grpc.tls.client_ca_file: \"load.go\""}},
+		"client TLS":         {"    tls: {cert_file: a, insecure_skip_verify: true, ca_file: none.crt}\n", []string{"6:5: backends[0].tls: has cert_file, so it needs key_file too", "6:47: backends[0].tls.insecure_skip_verify", "6:62: backends[0].tls.ca_file: \"none.crt\": no such file"}},
+		"register":           {"register: {key: a/, advertise: '0.0.0.0:1', ttl: 1500ms}\n", []string{"etcd: needs endpoints", "6:17: register.key: \"a/\" ends with a slash", "register.advertise", "register.ttl: etcd counts"}},
+		"etcd":               {"etcd: {endpoints: ['http://u:p@h:1', 'ftp://a:1', 'http://h:1/x', 'h:1', 'h:1', 'unix:///a'], password: a}\n", []string{"6:1: etcd: has a password", "endpoints[0]: \"http://u:p@h:1\" has a user in it", "endpoints[1]", "endpoints[2]", "endpoints[4]: \"h:1\" stands in the list already"}},
+		"auth":               {"auth: {key_prefix: '{a}', gozero: {}}\n", []string{"6:20: auth.key_prefix", "6:27: auth.gozero: needs key"}},
+		"second backend":     {"  - {name: shop, target: 'x://y', etcd: {key: ''}, protoset: [none], reflection: true}\n", []string{"1:1: etcd: needs endpoints", "6:12: backends[1].name: \"shop\" is the name of backends[0] too", "target: \"x://y\" has a scheme", "etcd and target are set, but only one may say where it is", "backends[1].etcd: needs key", "reflection and protoset are set", "protoset[0]: \"none\": no such file"}},
+		"bare backend":       {"  - {}\n", []string{"6:5: backends[1]: needs name", "6:5: backends[1]: needs one of endpoints, etcd, target", "6:5: backends[1]: needs one of reflection, protoset, proto"}},
+		"backend's name":     {"  - {name: a b, endpoints: [a:1], reflection: true}\n", []string{`6:12: backends[1].name: "a b" is not a name`}},
+		"proto":              {"  - {name: a, endpoints: [a:1], proto: {files: [../x.proto, none.proto], import_paths: [nowhere]}}\n", []string{"proto.files[0]: \"../x.proto\" is not relative", "proto.files[1]: \"none.proto\" is in none", "import_paths[0]: \"nowhere\": no such file"}},
+		"endpoints":          {"  - {name: a, endpoints: [':1', 'a', 'a:0', 'a:1', 'a:1', '-:1', '[::1]:1', 'a_b:1'], reflection: true}\n", []string{"endpoints[0]: \":1\" has no host", "endpoints[1]", "endpoints[2]", "endpoints[4]", "endpoints[5]"}},
+		"services":           {"    services: [a.B, a.B, a/B]\n    method_timeouts: {a.B/C: 1s, a.D/C: 1s, /a.B/C: 1s, a.B/E: 5ms}\n", []string{"6:21: backends[0].services[1]", "6:26: backends[0].services[2]", `7:41: backends[0].method_timeouts["a.D/C"]: its service is not among`, `method_timeouts["/a.B/C"]: "/a.B/C" begins with a slash`, `method_timeouts["a.B/E"]: must be longer than deadline_reserve`}},
+		"breaker":            {"    breaker: {kind: threshold, adaptive: {k: 1, window: 10ms}, threshold: {consecutive_failures: 0}}\n", []string{"adaptive.k: must be above 1", "adaptive.buckets: are too many", "threshold: would never open"}},
+		"balancer and conn":  {"    balancer: {hash_header: X-App}\n    conn: {keepalive_time: 1s}\n", []string{"6:29: backends[0].balancer.hash_header", "7:28: backends[0].conn.keepalive_time: is too short"}},
+		"route":              {"routes:\n  - {method: a.B.C, http: {get: x, post: /, additional_bindings: [{custom: {}, additional_bindings: [{}]}]}, backend: shpo}\n", []string{"has no slash before the method", "there is no backend \"shpo\"; did you mean \"shop\"?", "7:33: routes[0].http.get: \"x\" does not begin with a slash", "get and post are set", "custom: needs kind", "custom: needs path", "additional bindings have none of their own"}},
+		"route without verb": {"routes: [{method: a.B/C, http: {body: '*'}}]\n", []string{"6:26: routes[0].http: needs one of get, put, post, delete, patch, custom"}},
+		"idle route":         {"routes: [{method: a.B/C}, {method: a.B/D, timeout: 1s}, {method: a.B/D, auth: none}]\n", []string{"6:10: routes[0]: does nothing", "6:57: routes[2]: sets policies for the method that routes[1]"}},
+		"route's service":    {"    services: [a.B]\nroutes: [{method: a.C/D, timeout: 1s, backend: shop}, {method: a.C/E, timeout: 1s}]\n", []string{"7:19: routes[0].method: its service is not among the services of backend \"shop\"", "7:64: routes[1].method: its service is among no backend's services"}},
+
+		"a broken name is not missing too":  {"  - {name: [a], endpoints: [a:1], reflection: true}\n", []string{"6:12: backends[1].name: is a list, but text is wanted"}},
+		"a misspelt key is not missing too": {"  - {nmae: a, endpoints: [a:1], reflection: true}\n", []string{`6:6: backends[1].nmae: unknown key; did you mean "name"?`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkFaults(t, faultsOf(t, minimal+test.text, "B", "x"), test.want)
+		})
+	}
+}
+
+func TestFaultsOfWholeFiles(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text string
+		want []string
+	}{
+		"empty":          {"", []string{"1:1: backends: there is none"}},
+		"only comments":  {"# nothing\n", []string{"backends: there is none"}},
+		"a list":         {"- a\n", []string{"1:1: is a list, but a section with keys is wanted", "backends: there is none"}},
+		"syntax":         {"a: 1\nb: [\n", []string{"not valid YAML: "}},
+		"tab":            {"http:\n\taddress: x\n", []string{"2:1: not valid YAML: found character that cannot start any token"}},
+		"unknown anchor": {"a: 1\nb: *x\n", []string{`2:4: not valid YAML: the anchor "x" is not defined above`}},
+		"two documents":  {minimal + "---\na: 1\n", []string{"6:1: a second YAML document"}},
+		"not UTF-8":      {"a: 1\nb: \xff\n", []string{"2:4: not UTF-8"}},
+		"NUL":            {"a: \x00\n", []string{"1:4: control character U+0000"}},
+		"too large":      {strings.Repeat("#", 1<<20+1), []string{"1:1: the file is larger than 1MiB"}},
+		"without redis":  {strings.Replace(minimal, "redis: {addresses: [127.0.0.1:6379]}", "redis: {mode: sentinel, addresses: []}", 1), []string{"1:1: redis: needs addresses", "1:1: redis: mode sentinel needs master_name"}},
+		"redis single":   {strings.Replace(minimal, "[127.0.0.1:6379]", "[a:1, b:1], master_name: x, sentinel_password: s", 1), []string{"1:9: redis.addresses: mode single takes one address", "redis.master_name: is for mode sentinel only", "redis.sentinel_password: is for mode sentinel only"}},
+		"redis cluster":  {strings.Replace(minimal, "[127.0.0.1:6379]", "[a:1, b:1], mode: cluster, db: 1", 1), []string{"redis.db: must be 0 in mode cluster"}},
+		"both passwords": {strings.Replace(minimal, "[127.0.0.1:6379]", "[a:1], password: x, password_file: load.go", 1), []string{"redis.password_file: both password and password_file are set"}},
+		"no secret file": {strings.Replace(minimal, "[127.0.0.1:6379]", "[a:1], password_file: none", 1), []string{`1:42: redis.password_file: "none": no such file or directory`}},
+		"device":         {strings.Replace(minimal, "[127.0.0.1:6379]", "[a:1], password_file: /dev/zero", 1), []string{"is not a regular file"}},
+		"folder":         {strings.Replace(minimal, "[127.0.0.1:6379]", "[a:1], password_file: .", 1), []string{"is a folder"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkFaults(t, faultsOf(t, test.text), test.want)
+		})
+	}
+}
+
+// checkFaults wants each fault once, in order of the file, and none besides.
+func checkFaults(t *testing.T, got config.Faults, want []string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%d faults, want %d:\n%v", len(got), len(want), got)
+	}
+	for _, w := range want {
+		found := false
+		for _, f := range got {
+			found = found || strings.Contains(f.Error(), w)
+		}
+		if !found {
+			t.Errorf("no fault has %q in:\n%v", w, got)
+		}
+	}
+	for i, f := range got {
+		if f.File != "gateway.yaml" || f.Line < 1 || f.Column < 1 {
+			t.Errorf("fault without a place: %#v", f)
+		}
+		if i > 0 && f.Line < got[i-1].Line {
+			t.Errorf("faults are out of order:\n%v", got)
+		}
+	}
+}
+
+func TestAliasBombsAreBounded(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("http: {trusted_proxies: &a0 [x]}\nroutes:\n")
+	fmt.Fprintf(&b, "  - &b0 {get: /}\n")
+	for i := 1; i < 30; i++ {
+		fmt.Fprintf(&b, "  - &b%d {additional_bindings: [%s]}\n", i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*b%d, ", i-1), 10), ", "))
+	}
+	b.WriteString("  - {http: *b29}\n")
+	if faults := faultsOf(t, b.String()); len(faults) > 201 {
+		t.Errorf("%d faults", len(faults))
+	}
+
+	b.Reset()
+	b.WriteString("http: &m0 {address: x}\ngrpc:\n")
+	for i := 1; i < 30; i++ {
+		fmt.Fprintf(&b, "  k%d: &m%d {<<: [%s]}\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*m%d, ", i-1), 10), ", "))
+	}
+	b.WriteString("admin: {<<: *m29}\n")
+	faults := faultsOf(t, b.String())
+	if !strings.Contains(faults.Error(), "the file's aliases make it too large") {
+		t.Errorf("the merge bomb gives\n%v", faults)
+	}
+
+	b.Reset()
+	for i := range 5000 {
+		fmt.Fprintf(&b, "unknown%d: 1\n", i)
+	}
+	if faults := faultsOf(t, b.String()); len(faults) > 201 {
+		t.Errorf("%d faults of a file that is no configuration", len(faults))
+	}
+
+	deep := "routes: [{http: " + strings.Repeat("{additional_bindings: [", 3000) + strings.Repeat("]}", 3000) + "}]\n"
+	if faults := faultsOf(t, deep); !strings.Contains(faults.Error(), "values lie too deep in each other") {
+		t.Errorf("the deep file gives\n%v", faults)
+	}
+}

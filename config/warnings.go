@@ -1,0 +1,68 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Warnings finds what is allowed but probably not meant, or to be known, in a
+// valid configuration; now is for certificates that have ended.
+func (c *Config) Warnings(now time.Time) Faults {
+	v := &validator{source: c.source}
+	if host, _, err := net.SplitHostPort(c.Admin.Address); err == nil && !isLoopback(host) {
+		v.fault("admin.address", "the admin port asks for no credential and is open to other machines: keep it on a private network")
+	}
+	for i, block := range c.HTTP.TrustedProxies {
+		if p, err := netip.ParsePrefix(block); err == nil && p.Bits() == 0 {
+			v.fault(indexPath("http.trusted_proxies", i), "every caller is a trusted proxy, and may claim any address")
+		}
+	}
+	if c.Auth.RevokeInFlight == "cancel" && !slices.ContainsFunc(c.Backends, hasOwnConns) {
+		v.fault("auth.revoke_in_flight", "cancel does nothing: no backend has pool.key credential")
+	}
+	v.certificate(c.HTTP.TLS, "http.tls", now)
+	v.certificate(c.GRPC.TLS, "grpc.tls", now)
+	v.insecure(c.Redis.TLS, "redis.tls")
+	v.insecure(c.Etcd.TLS, "etcd.tls")
+	for i := range c.Backends {
+		b, section := &c.Backends[i], indexPath("backends", i)
+		v.insecure(b.TLS, section+".tls")
+		if b.Balancer.HashHeader != "" && b.Balancer.Policy != "ring_hash" {
+			v.fault(section+".balancer.hash_header", "does nothing: the policy is not ring_hash")
+		}
+		if b.Auth == "none" {
+			v.fault(section+".auth", "every route of this backend is open to everybody")
+		}
+	}
+	for i := range c.Routes {
+		if c.Routes[i].LogBodies {
+			v.fault(indexPath("routes", i)+".log_bodies", "bodies in the log may hold personal data")
+		}
+	}
+	return v.faults.sorted()
+}
+
+func hasOwnConns(b Backend) bool { return b.Pool.Key == "credential" }
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func (v *validator) insecure(t *ClientTLS, section string) {
+	if t != nil && t.InsecureSkipVerify {
+		v.fault(section+".insecure_skip_verify", "any certificate is accepted, also that of somebody in between")
+	}
+}
+
+func (v *validator) certificate(t *ServerTLS, section string, now time.Time) {
+	if t == nil {
+		return
+	}
+	end, certErr, keyErr := readKeyPair(t.CertFile, t.KeyFile)
+	if certErr == nil && keyErr == nil && now.After(end) {
+		v.fault(section+".cert_file", "the certificate ended on %s", end.Format(time.DateOnly))
+	}
+}
