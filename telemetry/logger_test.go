@@ -3,6 +3,7 @@ package telemetry
 import (
 	"bytes"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,8 +20,8 @@ func TestNewLogger(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		{"json from info on", config.Log{Level: "info", Format: "json"}, []string{`"msg":"shown"`, `"after":"1.5s"`}, []string{"hidden"}},
-		{"text", config.Log{Level: "info", Format: "text"}, []string{"msg=shown after=1.5s"}, []string{"hidden"}},
+		{"json from info on", config.Log{Level: "info", Format: "json"}, []string{`"msg":"shown"`, `"after":"1.5s"`, `"at":"[::1]:80"`}, []string{"hidden"}},
+		{"text", config.Log{Level: "info", Format: "text"}, []string{`msg=shown after=1.5s at=[::1]:80`}, []string{"hidden"}},
 		{"debug", config.Log{Level: "debug", Format: "json"}, []string{"shown", "hidden"}, nil},
 		{"error", config.Log{Level: "error", Format: "json"}, nil, []string{"shown", "hidden"}},
 		{"zero value", config.Log{}, []string{`"msg":"shown"`}, []string{"hidden"}},
@@ -30,7 +31,7 @@ func TestNewLogger(t *testing.T) {
 			var b bytes.Buffer
 			l := NewLogger(tc.cfg, &b)
 			l.Debug("hidden")
-			l.Info("shown", slog.Duration("after", 1500*time.Millisecond))
+			l.Info("shown", slog.Duration("after", 1500*time.Millisecond), slog.Any("at", &net.TCPAddr{IP: net.IPv6loopback, Port: 80}))
 			for _, w := range tc.want {
 				if !strings.Contains(b.String(), w) {
 					t.Errorf("log %q lacks %q", b.String(), w)
