@@ -109,5 +109,5 @@ type redisLog struct{ log *slog.Logger }
 
 // Printf implements go-redis's logging interface, which knows no levels.
 func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
-	l.log.WarnContext(ctx, fmt.Sprintf(format, v...), "component", "go-redis")
+	l.log.WarnContext(ctx, "go-redis", "message", fmt.Sprintf(format, v...))
 }

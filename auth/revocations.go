@@ -47,7 +47,7 @@ func (v *Verifier) Run(ctx context.Context) error {
 	for {
 		confirmed, err := v.subscription(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // asked to end
 		}
 		v.cache.ExpireAll()
 		if confirmed {

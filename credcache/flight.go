@@ -79,7 +79,7 @@ func (c *Cache[K, V]) getSlow(ctx context.Context, s *shard[K, V], key K, notBef
 			v := e.value
 			s.n.stale++
 			s.mu.Unlock()
-			return v, nil
+			return v, nil //nolint:nilerr // the stale answer stands in for the error
 		}
 		s.n.misses++
 		s.mu.Unlock()
@@ -126,11 +126,15 @@ func (c *Cache[K, V]) wait(
 	// The stale answer serves, unless it was invalidated meanwhile.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e, ok := s.good.Peek(key); ok && c.servable(e, c.now()) {
-		s.n.stale++
-		return e.value, false, nil
+	e, ok := s.good.Peek(key)
+	if !ok || !c.servable(e, c.now()) {
+		return v, true, nil
 	}
-	return v, true, nil
+	if e.retry.wait == 0 && s.flights[key] == f {
+		e.retry.wait = c.o.RetryMin // who comes next need not wait for f
+	}
+	s.n.stale++
+	return e.value, false, nil
 }
 
 // joinLocked returns the flight of key, or starts one.
@@ -197,7 +201,7 @@ func (c *Cache[K, V]) land(s *shard[K, V], key K, f *flight[V], v V, err error) 
 }
 
 func (c *Cache[K, V]) storeLocked(s *shard[K, V], key K, f *flight[V]) {
-	ttl := c.o.TTL - rand.N(c.o.TTL/10+1)
+	ttl := c.o.TTL - rand.N(c.o.TTL/10+1) //nolint:gosec // jitter is no secret
 	e := entry[V]{
 		value: f.value, loaded: f.started, epoch: f.epoch,
 		freshUntil: f.started + int64(ttl),
@@ -235,6 +239,6 @@ func (c *Cache[K, V]) failedLocked(s *shard[K, V], key K, err error) {
 // that many keys do not come back at once.
 func (c *Cache[K, V]) next(r retry) retry {
 	r.wait = min(max(2*r.wait, c.o.RetryMin), c.o.RetryMax)
-	r.at = c.now() + int64(r.wait-rand.N(r.wait/4+1))
+	r.at = c.now() + int64(r.wait-rand.N(r.wait/4+1)) //nolint:gosec // jitter is no secret
 	return r
 }

@@ -1,0 +1,198 @@
+package credcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestTTLWithJitter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: 1}
+		c := mustNew(t, Options{TTL: 100 * time.Second}, s.load)
+		var lives []time.Duration
+		for range 50 {
+			c.InvalidateAll()
+			start, calls := time.Now(), s.count()
+			want(t, c, 1, nil)
+			for s.count() == calls+1 {
+				time.Sleep(time.Second / 2)
+				want(t, c, 1, nil)
+			}
+			lives = append(lives, time.Since(start))
+		}
+		low, high := lives[0], lives[0]
+		for _, d := range lives {
+			low, high = min(low, d), max(high, d)
+		}
+		if low < 90*time.Second || high > 101*time.Second || high-low < time.Second {
+			t.Errorf("entries live from %s to %s; want within 90s and 100s, and spread", low, high)
+		}
+	})
+}
+
+func TestNegativeIsShortLived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{err: fmt.Errorf("no hash: %w", ErrNotFound)}
+		c := mustNew(t, Options{NegativeTTL: 5 * time.Second}, s.load)
+		for range 10 {
+			want(t, c, 0, ErrNotFound)
+		}
+		wantCalls(t, s, 1)
+		s.set(7, nil)
+		time.Sleep(5 * time.Second)
+		want(t, c, 7, nil)
+		if good, bad := c.Len(); good != 1 || bad != 0 {
+			t.Errorf("Len = %d, %d; want 1, 0", good, bad)
+		}
+	})
+}
+
+func TestStaleWhileTheLoaderFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: 1}
+		c := mustNew(t, Options{TTL: time.Minute, Stale: time.Minute}, s.load)
+		want(t, c, 1, nil)
+		s.set(0, errRedis)
+		time.Sleep(time.Minute)
+		want(t, c, 1, nil)
+		time.Sleep(59 * time.Second)
+		want(t, c, 1, nil)
+		time.Sleep(time.Second)
+		want(t, c, 0, errRedis)
+	})
+}
+
+func TestServeAnyStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: 1}
+		c := mustNew(t, Options{TTL: time.Minute, ServeAnyStale: true}, s.load)
+		want(t, c, 1, nil)
+		s.set(0, errRedis)
+		time.Sleep(1000 * time.Hour)
+		want(t, c, 1, nil)
+		if _, err := c.Get(t.Context(), id{"acme", "never seen"}); !errors.Is(err, errRedis) {
+			t.Errorf("a key that was never seen: %v, want %v", err, errRedis)
+		}
+	})
+}
+
+func TestNotFoundReplacesTheStaleEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: 1}
+		c := mustNew(t, Options{TTL: time.Minute, ServeAnyStale: true}, s.load)
+		want(t, c, 1, nil)
+		s.set(0, ErrNotFound)
+		time.Sleep(time.Minute)
+		want(t, c, 0, ErrNotFound)
+		s.set(0, errRedis)
+		time.Sleep(time.Minute)
+		want(t, c, 0, errRedis)
+	})
+}
+
+// A loader that fails is asked with growing pauses, and recovery shows within
+// RetryMax.
+func TestBackOff(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		seen bool
+	}{{"a key seen before", true}, {"a key never seen", false}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &source{value: 1}
+				c := mustNew(t, Options{TTL: time.Minute, Stale: time.Hour}, s.load)
+				if tc.seen {
+					want(t, c, 1, nil)
+				}
+				time.Sleep(time.Minute)
+				s.set(0, errRedis)
+				before := s.count()
+				for range 10_000 { // ten seconds of a call each millisecond
+					v, err := c.Get(t.Context(), alice)
+					if tc.seen && (v != 1 || err != nil) || !tc.seen && !errors.Is(err, errRedis) {
+						t.Fatalf("Get = %d, %v", v, err)
+					}
+					time.Sleep(time.Millisecond)
+				}
+				if n := s.count() - before; n < 8 || n > 18 {
+					t.Errorf("asked %d times in 10s, want once a second or so", n)
+				}
+				s.set(2, nil)
+				time.Sleep(time.Second)
+				_, _ = c.Get(t.Context(), alice) // starts the probe
+				synctest.Wait()
+				want(t, c, 2, nil)
+			})
+		})
+	}
+}
+
+// A loader that hangs delays a caller who can be served a stale answer by
+// StaleWait, once: while it is known to hang nobody waits.
+func TestStaleWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: 1}
+		c := mustNew(t, Options{TTL: time.Minute, Stale: time.Hour, StaleWait: 100 * time.Millisecond}, s.load)
+		want(t, c, 1, nil)
+		time.Sleep(time.Minute)
+		s.slow(time.Hour)
+		start := time.Now()
+		want(t, c, 1, nil)
+		if d := time.Since(start); d != 100*time.Millisecond {
+			t.Errorf("the first caller waited %s, want 100ms", d)
+		}
+		start = time.Now()
+		for range 100 {
+			want(t, c, 1, nil)
+		}
+		if d := time.Since(start); d != 0 {
+			t.Errorf("those after it waited %s, want not at all", d)
+		}
+		time.Sleep(5 * time.Second)
+		s.slow(0)
+		s.set(2, nil)
+		for range 3 {
+			_, _ = c.Get(t.Context(), alice)
+			time.Sleep(time.Second)
+		}
+		want(t, c, 2, nil)
+	})
+}
+
+func TestGetWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: 1}
+		c := mustNew(t, Options{TTL: time.Hour}, s.load)
+		want(t, c, 1, nil)
+		s.set(2, nil)
+		time.Sleep(4 * time.Second)
+		for _, tc := range []struct {
+			age  time.Duration
+			want int
+		}{{5 * time.Second, 1}, {3 * time.Second, 2}, {0, 2}} {
+			if v, err := c.GetWithin(t.Context(), alice, tc.age); v != tc.want || err != nil {
+				t.Errorf("GetWithin(%s) = %d, %v; want %d", tc.age, v, err, tc.want)
+			}
+		}
+		s.set(0, errRedis)
+		if v, err := c.GetWithin(t.Context(), alice, -time.Second); v != 2 || err != nil {
+			t.Errorf("with a failing loader: %d, %v; want what is remembered, 2", v, err)
+		}
+		want(t, c, 2, nil)
+	})
+}
+
+func TestCallerThatIsGoneAsksNothing(t *testing.T) {
+	s := &source{value: 1}
+	c := mustNew(t, Options{}, s.load)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Get(ctx, alice); !errors.Is(err, context.Canceled) {
+		t.Errorf("Get = %v, want %v", err, context.Canceled)
+	}
+	wantCalls(t, s, 0)
+}
