@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc"
+	channelz "google.golang.org/grpc/channelz/service"
+
+	"github.com/rpcgate/rpcgate/config"
+)
+
+// readiness is what /readyz tells: off before the start is over and from the
+// first moment of the stop.
+type readiness struct{ on atomic.Bool }
+
+// newAdminServer makes the operators' server: metrics, health, profiles. It
+// authenticates nobody; the config says to keep it private.
+func newAdminServer(g *Gateway, cfg config.Admin, metrics prometheus.Gatherer, log *slog.Logger) *http.Server {
+	mux := http.NewServeMux()
+	if metrics != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	}
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("GET /readyz", g.serveReady)
+	if cfg.Debug {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	srv := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Protocols:         new(http.Protocols),
+	}
+	srv.Protocols.SetHTTP1(true)
+	if cfg.Debug {
+		srv.Protocols.SetUnencryptedHTTP2(true)
+		srv.Handler = withChannelz(mux)
+	}
+	return srv
+}
+
+// withChannelz serves gRPC's channelz beside next, on the same port.
+func withChannelz(next http.Handler) http.Handler {
+	srv := grpc.NewServer()
+	channelz.RegisterChannelzServiceToServer(srv)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+			srv.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveReady answers 200 while the gateway takes calls. Backends are told
+// beside it, for people: a sick backend must not take the gateway out of
+// service for the others.
+func (g *Gateway) serveReady(w http.ResponseWriter, _ *http.Request) {
+	answer := struct {
+		Ready    bool            `json:"ready"`
+		Backends map[string]bool `json:"backends"`
+	}{g.ready.on.Load(), make(map[string]bool, len(g.backends))}
+	for name, b := range g.backends {
+		answer.Backends[name] = b.Healthy()
+	}
+	code := http.StatusOK
+	if !answer.Ready {
+		code = http.StatusServiceUnavailable
+	}
+	writeJSON(w, code, answer)
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v)
+}

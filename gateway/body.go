@@ -1,0 +1,68 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// readBody appends the request's body to dst, at most limit bytes of it, and
+// gives up when it does not arrive within timeout.
+func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64, timeout time.Duration) ([]byte, error) {
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
+		return dst, nil
+	}
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return dst, errContentEncoding
+	}
+	if r.ContentLength > limit {
+		return dst, errBodyTooLarge
+	}
+	body := io.Reader(r.Body)
+	if r.ContentLength > 0 {
+		if need := len(dst) + int(r.ContentLength) + 1; cap(dst) < need { // one more to read EOF into
+			dst = append(make([]byte, 0, need), dst...)
+		}
+	} else {
+		body = http.MaxBytesReader(w, r.Body, limit)
+	}
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(timeout)); err == nil {
+		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	}
+	dst, err := appendAll(dst, body)
+	if err == nil {
+		return dst, nil
+	}
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return dst, errBodyTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return dst, errBodyTimeout
+	case r.Context().Err() != nil:
+		return dst, r.Context().Err()
+	}
+	f := badRequest("BAD_BODY", "the request body could not be read to its end")
+	f.cause = err
+	return dst, f
+}
+
+// appendAll is io.ReadAll into a slice that may have room already.
+func appendAll(dst []byte, r io.Reader) ([]byte, error) {
+	for {
+		if len(dst) == cap(dst) {
+			dst = append(dst, 0)[:len(dst)]
+		}
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return dst, nil
+			}
+			return dst, err
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"sync"
+
+	"google.golang.org/grpc/mem"
+)
+
+// maxPooled is the largest buffer that is kept for the next call; one huge
+// body must not pin its memory for ever.
+const maxPooled = 64 << 10
+
+// buffers lends out byte slices for bodies and messages.
+type buffers struct{ pool sync.Pool }
+
+var _ mem.BufferPool = (*buffers)(nil)
+
+// Get returns a slice of length n.
+func (b *buffers) Get(n int) *[]byte {
+	if p, ok := b.pool.Get().(*[]byte); ok {
+		if cap(*p) >= n {
+			*p = (*p)[:n]
+			return p
+		}
+		b.pool.Put(p)
+	}
+	buf := make([]byte, n, max(n, 512))
+	return &buf
+}
+
+// Put takes a slice back.
+func (b *buffers) Put(p *[]byte) {
+	if cap(*p) <= maxPooled {
+		b.pool.Put(p)
+	}
+}

@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/routes"
+	"github.com/rpcgate/rpcgate/rpcproxy"
+	"github.com/rpcgate/rpcgate/telemetry"
+)
+
+// Call is one request on its way through, the same type whichever protocol it
+// came in by. The front end fills it before the pipeline runs; after that each
+// field has the one writer named beside it.
+//
+// A Call is the [rpcproxy.Exchange] of its request: RecvMsg may run beside
+// SendHeader, SendMsg and SetTrailer, which run one at a time.
+type Call struct {
+	Protocol   string          // front: "json", "grpc"
+	Route      *routes.Route   // front; nil when nothing matched
+	Metadata   metadata.MD     // front: what goes to the backend, already filtered
+	RequestID  string          // front
+	ClientIP   string          // front
+	Start      time.Time       // front
+	Deadline   time.Time       // front: the caller's; zero when it named none
+	Credential auth.Credential // front
+	Refusal    error           // front: why there is no usable Credential
+	Malformed  error           // front: what is wrong with the request besides
+	Principal  *auth.Principal // authenticate; nil on routes without auth
+
+	peer    peer             // front: the caller's side, in its protocol
+	request rpcproxy.Request // forward
+	traffic traffic          // the Exchange methods
+}
+
+// peer is the caller's side of a call in its own protocol.
+type peer interface {
+	recvMsg() (mem.BufferSlice, error)
+	sendHeader(metadata.MD) error
+	sendMsg(mem.BufferSlice) error
+	setTrailer(metadata.MD)
+	asked() string // what was asked for, for the log
+}
+
+// traffic counts protobuf bytes, and keeps the first of them where a route
+// wants bodies in its log. The request half belongs to RecvMsg's goroutine,
+// the response half to SendMsg's.
+type traffic struct {
+	in, out  int64
+	keep     bool
+	request  []byte
+	response []byte
+}
+
+var _ rpcproxy.Exchange = (*Call)(nil)
+
+// RecvMsg returns the caller's next message as protobuf bytes, io.EOF after
+// the last one.
+func (c *Call) RecvMsg() (msg mem.BufferSlice, err error) {
+	defer recoverTo(&err)
+	msg, err = c.peer.recvMsg()
+	if err == nil {
+		c.traffic.in += int64(msg.Len())
+		if c.traffic.keep {
+			c.traffic.request = keep(c.traffic.request, msg)
+		}
+	}
+	return msg, err
+}
+
+// SendHeader passes the backend's header on to the caller.
+func (c *Call) SendHeader(md metadata.MD) (err error) {
+	defer recoverTo(&err)
+	return c.peer.sendHeader(md)
+}
+
+// SendMsg passes one of the backend's messages on to the caller, and takes
+// ownership of it.
+func (c *Call) SendMsg(msg mem.BufferSlice) (err error) {
+	defer recoverTo(&err)
+	c.traffic.out += int64(msg.Len())
+	if c.traffic.keep {
+		c.traffic.response = keep(c.traffic.response, msg)
+	}
+	return c.peer.sendMsg(msg)
+}
+
+// SetTrailer keeps the backend's trailer for the end of the answer.
+func (c *Call) SetTrailer(md metadata.MD) { c.peer.setTrailer(md) }
+
+func keep(dst []byte, msg mem.BufferSlice) []byte {
+	for _, b := range msg {
+		room := telemetry.MaxLoggedBody + 1 - len(dst) // one more tells that there was more
+		if room <= 0 {
+			break
+		}
+		data := b.ReadOnlyData()
+		dst = append(dst, data[:min(room, len(data))]...)
+	}
+	return dst
+}
+
+// panicError is a panic that became the failure of one call.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return "panic while serving the call" }
+
+// recoverTo turns a panic into an error. The Exchange methods need it besides
+// the pipeline's own recover step, since on the stream road they run on
+// goroutines that are not the pipeline's.
+func recoverTo(err *error) {
+	if v := recover(); v != nil {
+		*err = &panicError{value: v, stack: debug.Stack()}
+	}
+}
+
+// Handler serves one call. Its error is what errors.go's table describes.
+type Handler func(ctx context.Context, c *Call) error

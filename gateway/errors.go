@@ -1,0 +1,255 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/routes"
+	"github.com/rpcgate/rpcgate/rpcproxy"
+	"github.com/rpcgate/rpcgate/transcode"
+)
+
+// errorDomain marks the errors that the gateway itself made.
+const errorDomain = "rpcgate"
+
+// Failure is a failed call as its caller is told of it: the one form that all
+// protocols answer from.
+type Failure struct {
+	Code       codes.Code
+	Reason     string        // ErrorInfo.reason; empty when the backend sent the status
+	Message    string        // safe to show to the caller
+	RetryAfter time.Duration // when trying again may help; 0: not known to
+
+	httpStatus int            // 0: as Code maps
+	allow      []string       // the methods of a 405
+	field      string         // the field that was bad, for INVALID_ARGUMENT
+	backend    *status.Status // the backend's own status, untouched
+	cause      error          // for the log only
+}
+
+func (f *Failure) Error() string {
+	if f.cause != nil {
+		return f.cause.Error()
+	}
+	return f.Message
+}
+
+func (f *Failure) Unwrap() error { return f.cause }
+
+// Status returns the failure as a gRPC status: the backend's own one
+// untouched, or one with a google.rpc.ErrorInfo that names the reason.
+func (f *Failure) Status() *status.Status {
+	if f.backend != nil {
+		return f.backend
+	}
+	s := status.New(f.Code, f.Message)
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: f.Reason, Domain: errorDomain}}
+	if f.field != "" {
+		details = append(details, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: f.field, Description: f.Message},
+		}})
+	}
+	if f.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(f.RetryAfter)})
+	}
+	if detailed, err := s.WithDetails(details...); err == nil {
+		return detailed
+	}
+	return s
+}
+
+// HTTPStatus returns the HTTP status code of the failure, by grpc-gateway's
+// mapping where nothing more exact is known.
+func (f *Failure) HTTPStatus() int {
+	if f.httpStatus != 0 {
+		return f.httpStatus
+	}
+	return runtime.HTTPStatusFromCode(f.Code)
+}
+
+// writeHints adds the headers that go with the failure.
+func (f *Failure) writeHints(h http.Header) {
+	if f.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
+	}
+	if len(f.allow) > 0 {
+		setAllow(h, f.allow)
+	}
+	if f.HTTPStatus() == http.StatusUnauthorized && f.backend == nil {
+		h.Set("Www-Authenticate", `Bearer realm="rpcgate"`)
+	}
+}
+
+// Errors that the front ends make themselves.
+var (
+	errBodyTooLarge = &Failure{
+		Code: codes.ResourceExhausted, Reason: "BODY_TOO_LARGE", httpStatus: http.StatusRequestEntityTooLarge,
+		Message: "the request body is larger than this gateway accepts",
+	}
+	errBodyTimeout = &Failure{
+		Code: codes.DeadlineExceeded, Reason: "BODY_TIMEOUT", httpStatus: http.StatusRequestTimeout,
+		Message: "the request body did not arrive in time",
+	}
+	errClientStreamOverJSON = &Failure{
+		Code: codes.Unimplemented, Reason: "STREAMING_UNSUPPORTED",
+		Message: "this method takes a stream of requests, which needs gRPC",
+	}
+	errContentEncoding = &Failure{
+		Code: codes.InvalidArgument, Reason: "CONTENT_ENCODING_UNSUPPORTED", httpStatus: http.StatusUnsupportedMediaType,
+		Message: "compressed request bodies are not accepted; send the body without Content-Encoding",
+	}
+	errDeadlinePassed = &Failure{
+		Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED",
+		Message: "the caller's deadline passed before the call could be forwarded",
+	}
+)
+
+// badRequest is a 400 with its own reason.
+func badRequest(reason, message string) *Failure {
+	return &Failure{Code: codes.InvalidArgument, Reason: reason, Message: message}
+}
+
+// describe is the one error table: it maps what the rooms return to what the
+// caller is told. A nil error gives a nil failure.
+func describe(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	var failure *Failure
+	if errors.As(err, &failure) {
+		return failure
+	}
+	var fromBackend *rpcproxy.StatusError
+	if errors.As(err, &fromBackend) {
+		return &Failure{Code: fromBackend.Status.Code(), Message: fromBackend.Status.Message(), backend: fromBackend.Status}
+	}
+	for _, row := range errorTable {
+		if failure = row(err); failure != nil {
+			failure.cause = err
+			return failure
+		}
+	}
+	return &Failure{Code: codes.Internal, Reason: "INTERNAL", Message: "the gateway failed to serve the call", cause: err}
+}
+
+var errorTable = []func(error) *Failure{
+	describePanic, describeRouting, describeAuth, describeInput, describeForward, describeContext,
+}
+
+func describePanic(err error) *Failure {
+	var p *panicError
+	if errors.As(err, &p) {
+		return &Failure{Code: codes.Internal, Reason: "INTERNAL", Message: "the gateway failed to serve the call"}
+	}
+	return nil
+}
+
+func describeRouting(err error) *Failure {
+	var (
+		notFound   *routes.NotFoundError
+		notAllowed *routes.MethodNotAllowedError
+		badPath    *routes.BadPathError
+	)
+	switch {
+	case errors.As(err, &notFound):
+		if len(notFound.Pending) > 0 {
+			// The route may well exist: a backend whose descriptors
+			// have not been read yet may have it.
+			return &Failure{
+				Code: codes.Unavailable, Reason: "ROUTES_PENDING", RetryAfter: time.Second,
+				Message: "no route matches, and not all backends' routes are known yet",
+			}
+		}
+		return &Failure{Code: codes.NotFound, Reason: "NO_ROUTE", Message: "no route matches the request"}
+	case errors.As(err, &notAllowed):
+		return &Failure{
+			Code: codes.Unimplemented, Reason: "METHOD_NOT_ALLOWED", httpStatus: http.StatusMethodNotAllowed,
+			Message: "the path has no route for this HTTP method", allow: notAllowed.Allow,
+		}
+	case errors.As(err, &badPath):
+		return badRequest("BAD_PATH", "the path is malformed: "+badPath.Error())
+	}
+	return nil
+}
+
+// describeAuth keeps every refusal apart from "cannot tell": a Redis that is
+// down must never look like a wrong token, and a wrong token not like an
+// unknown app.
+func describeAuth(err error) *Failure {
+	refused := func(reason, message string) *Failure {
+		return &Failure{Code: codes.Unauthenticated, Reason: reason, Message: message}
+	}
+	switch {
+	case errors.Is(err, auth.ErrUnavailable):
+		return &Failure{
+			Code: codes.Unavailable, Reason: "AUTH_UNAVAILABLE", RetryAfter: time.Second,
+			Message: "the credential cannot be verified at the moment",
+		}
+	case errors.Is(err, auth.ErrMissing):
+		return refused("CREDENTIAL_MISSING", "the call carries no credential; send app and token")
+	case errors.Is(err, auth.ErrMalformed):
+		return refused("CREDENTIAL_MALFORMED", "the credential is malformed")
+	case errors.Is(err, auth.ErrExpired):
+		return refused("TOKEN_EXPIRED", "the token has expired")
+	case errors.Is(err, auth.ErrRevoked):
+		return refused("TOKEN_REVOKED", "the token was revoked")
+	case errors.Is(err, auth.ErrInvalid):
+		return refused("TOKEN_INVALID", "the app is unknown or the token is wrong")
+	}
+	return nil
+}
+
+func describeInput(err error) *Failure {
+	var bad *transcode.Error
+	if errors.As(err, &bad) {
+		f := badRequest("BAD_REQUEST", bad.Error())
+		f.field = bad.Field
+		return f
+	}
+	return nil
+}
+
+func describeForward(err error) *Failure {
+	var (
+		open        *rpcproxy.BreakerOpenError
+		unreachable *rpcproxy.UnreachableError
+		timeout     *rpcproxy.TimeoutError
+		local       *rpcproxy.LocalError
+	)
+	switch {
+	case errors.As(err, &open):
+		return &Failure{
+			Code: codes.Unavailable, Reason: "BREAKER_OPEN", RetryAfter: max(open.RetryAfter, time.Second),
+			Message: "the backend is failing and not called for a while",
+		}
+	case errors.As(err, &unreachable):
+		return &Failure{Code: codes.Unavailable, Reason: "BACKEND_UNREACHABLE", Message: unreachable.Error()}
+	case errors.As(err, &timeout):
+		return &Failure{Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED", Message: timeout.Error()}
+	case errors.As(err, &local):
+		return &Failure{Code: local.Status.Code(), Reason: "BACKEND_CALL_FAILED", Message: local.Error()}
+	}
+	return nil
+}
+
+func describeContext(err error) *Failure {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &Failure{Code: codes.Canceled, Reason: "CANCELLED", Message: "the caller cancelled the call"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Failure{Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED", Message: "the call took longer than its deadline"}
+	}
+	return nil
+}

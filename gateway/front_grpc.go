@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	grpcpeer "google.golang.org/grpc/peer"
+
+	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/rpcproxy"
+	"github.com/rpcgate/rpcgate/telemetry"
+)
+
+// grpcFront is the front end of native gRPC callers: the unknown-service
+// handler of a grpc.Server whose codec leaves messages as bytes.
+type grpcFront struct {
+	g        *Gateway
+	unrouted *telemetry.CallObserver
+}
+
+func newGRPCFront(g *Gateway) *grpcFront {
+	return &grpcFront{g: g, unrouted: g.calls.BindUnrouted(protocolGRPC)}
+}
+
+// handle serves one call, of whatever kind. It is a grpc.StreamHandler.
+func (f *grpcFront) handle(_ any, ss grpc.ServerStream) error {
+	snap := f.g.snapshot.Load()
+	ctx := ss.Context()
+	method, _ := grpc.MethodFromServerStream(ss)
+	p := &grpcPeer{stream: ss, method: method}
+	c := &p.call
+	c.Protocol, c.Start, c.peer = protocolGRPC, time.Now(), p
+	c.Deadline, _ = ctx.Deadline()
+	md, _ := metadata.FromIncomingContext(ctx) // a copy of our own
+	c.RequestID = requestID(md[keyRequestID])
+	if from, ok := grpcpeer.FromContext(ctx); ok {
+		c.ClientIP = addrIP(from.Addr)
+	}
+
+	route, err := snap.table.MatchGRPC(method)
+	if err != nil {
+		return p.finish(f.g.unrouted(f.unrouted, grpcUnrouted(err))(ctx, c))
+	}
+	c.Route = route
+	c.traffic.keep = route.LogBodies
+	c.Credential, c.Refusal = auth.CredentialFromMetadata(md)
+	filterMetadata(md, c.RequestID, c.ClientIP)
+	c.Metadata = md
+	c.request.Compressor = requestCompressor(ctx)
+	return p.finish(snap.handlers[route.Index](ctx, c))
+}
+
+// grpcUnrouted makes "no route" what gRPC says of methods that a server does
+// not have.
+func grpcUnrouted(err error) error {
+	failure := describe(err)
+	if failure.Code == codes.NotFound {
+		return &Failure{Code: codes.Unimplemented, Reason: failure.Reason, Message: "no route for this method", cause: err}
+	}
+	return failure
+}
+
+// requestCompressor names how the caller compressed its messages, so that they
+// go on to the backend the same way.
+func requestCompressor(ctx context.Context) string {
+	if t, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ RecvCompress() string }); ok {
+		return t.RecvCompress()
+	}
+	return ""
+}
+
+// grpcPeer is one native gRPC caller. Its stream's two directions may be used
+// at once, as the Exchange contract has them.
+type grpcPeer struct {
+	call   Call
+	stream grpc.ServerStream
+	method string
+
+	in         rpcproxy.Frame // recvMsg
+	out        rpcproxy.Frame // sendMsg
+	headerSent bool           // sendHeader
+}
+
+func (p *grpcPeer) asked() string { return p.method }
+
+func (p *grpcPeer) recvMsg() (mem.BufferSlice, error) {
+	if err := p.stream.RecvMsg(&p.in); err != nil {
+		return nil, err
+	}
+	return p.in.Take(), nil
+}
+
+func (p *grpcPeer) sendHeader(md metadata.MD) error {
+	p.headerSent = true
+	header := make(metadata.MD, len(md)+1)
+	for key, values := range md {
+		if !reservedAnswerKey(key) {
+			header[key] = values
+		}
+	}
+	header[keyRequestID] = []string{p.call.RequestID}
+	// Set, not sent: it goes out in one write with the first message, or when
+	// the stream road asks for it.
+	if p.call.Route.ServerStreams {
+		return p.stream.SendHeader(header)
+	}
+	return p.stream.SetHeader(header)
+}
+
+func (p *grpcPeer) sendMsg(msg mem.BufferSlice) error {
+	p.out.Data = msg
+	defer p.out.Free()
+	return p.stream.SendMsg(&p.out)
+}
+
+func (p *grpcPeer) setTrailer(md metadata.MD) {
+	trailer := make(metadata.MD, len(md)+1)
+	for key, values := range md {
+		if !reservedAnswerKey(key) {
+			trailer[key] = values
+		}
+	}
+	p.stream.SetTrailer(trailer)
+}
+
+// finish gives the pipeline's outcome as what the grpc.Server answers. An
+// answer without headers stays one: the request id goes into its trailers.
+func (p *grpcPeer) finish(err error) error {
+	if !p.headerSent {
+		p.stream.SetTrailer(metadata.MD{keyRequestID: []string{p.call.RequestID}})
+	}
+	if failure := describe(err); failure != nil {
+		return failure.Status().Err()
+	}
+	return nil
+}
+
+// reservedAnswerKey says which of a backend's keys the server writes itself.
+func reservedAnswerKey(key string) bool {
+	switch key {
+	case "content-type", "grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-encoding", "trailer", keyRequestID:
+		return true
+	}
+	return false
+}
+
+func addrIP(a net.Addr) string {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().String()
+	}
+	return hostOf(a.String())
+}

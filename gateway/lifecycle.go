@@ -1,0 +1,229 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+
+	"github.com/rpcgate/rpcgate/routes"
+)
+
+// Names of the listeners, in logs and errors.
+const (
+	listenerHTTP  = "http"
+	listenerGRPC  = "grpc"
+	listenerAdmin = "admin"
+)
+
+// server is one listener and how it is served, drained and closed.
+type server struct {
+	name, address string
+	listener      net.Listener
+	serve         func(net.Listener) error
+	drain         func(context.Context) error
+	close         func()
+}
+
+// newServers makes the servers that the config asks for, the operators' last:
+// it is drained last, so that the drain itself can be watched.
+func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
+	if g.cfg.HTTP.Address != off {
+		front, err := newJSONFront(g, g.cfg.HTTP)
+		if err != nil {
+			return err
+		}
+		srv, err := newHTTPServer(front, g.cfg.HTTP, g.log)
+		if err != nil {
+			return err
+		}
+		g.servers = append(g.servers, httpServer(listenerHTTP, g.cfg.HTTP.Address, srv))
+	}
+	if g.cfg.GRPC.Address != off {
+		g.health = health.NewServer()
+		srv, err := newGRPCServer(g, g.cfg.GRPC, g.health)
+		if err != nil {
+			return err
+		}
+		g.servers = append(g.servers, grpcServer(g.cfg.GRPC.Address, srv))
+	}
+	if g.cfg.Admin.Address != off {
+		srv := newAdminServer(g, g.cfg.Admin, metrics, g.log)
+		g.servers = append(g.servers, httpServer(listenerAdmin, g.cfg.Admin.Address, srv))
+	}
+	return nil
+}
+
+// off is the address of a listener that is not wanted.
+const off = "off"
+
+func httpServer(name, address string, srv *http.Server) *server {
+	return &server{
+		name: name, address: address,
+		serve: func(l net.Listener) error {
+			if srv.TLSConfig != nil {
+				return srv.ServeTLS(l, "", "")
+			}
+			return srv.Serve(l)
+		},
+		drain: srv.Shutdown,
+		close: func() { _ = srv.Close() },
+	}
+}
+
+func grpcServer(address string, srv *grpc.Server) *server {
+	return &server{
+		name: listenerGRPC, address: address,
+		serve: srv.Serve,
+		drain: func(ctx context.Context) error {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				srv.GracefulStop()
+			}()
+			select {
+			case <-done:
+				return nil
+			case <-ctx.Done():
+				srv.Stop() // GracefulStop returns then
+				<-done
+				return ctx.Err()
+			}
+		},
+		close: srv.Stop,
+	}
+}
+
+// listen opens all ports, or none.
+func (g *Gateway) listen(ctx context.Context) error {
+	var lc net.ListenConfig
+	for i, s := range g.servers {
+		l, err := lc.Listen(ctx, "tcp", s.address)
+		if err != nil {
+			for _, opened := range g.servers[:i] {
+				_ = opened.listener.Close()
+			}
+			return fmt.Errorf("%s.address: %w", s.name, err)
+		}
+		s.listener = l
+	}
+	return nil
+}
+
+// serve runs every server in a goroutine that drain ends. The channel has what
+// made one of them stop by itself.
+func (g *Gateway) serve() <-chan error {
+	failed := make(chan error, len(g.servers))
+	for _, s := range g.servers {
+		g.serving.Go(func() {
+			err := s.serve(s.listener)
+			if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, grpc.ErrServerStopped) {
+				failed <- fmt.Errorf("serving %s: %w", s.name, err)
+			}
+		})
+	}
+	return failed
+}
+
+// drain stops the gateway in the order that loses no call: tell the load
+// balancers, wait for them to look away, close the listeners, let calls end.
+func (g *Gateway) drain(ctx context.Context) error {
+	g.ready.on.Store(false)
+	if g.health != nil {
+		g.health.Shutdown()
+	}
+	g.log.Info("draining", slog.Duration("limit", g.cfg.Shutdown.DrainTimeout))
+	sleep(ctx, g.cfg.Shutdown.Delay)
+
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.Shutdown.DrainTimeout)
+	defer cancel()
+	var calls sync.WaitGroup
+	var admin *server
+	for _, s := range g.servers {
+		if s.name == listenerAdmin {
+			admin = s
+			continue
+		}
+		calls.Go(func() { g.drainServer(ctx, s) })
+	}
+	calls.Wait()
+	var backends sync.WaitGroup
+	for name, b := range g.backends {
+		backends.Go(func() {
+			if err := b.Shutdown(ctx); err != nil {
+				g.log.Warn("backend's connections cut off", slog.String("backend", name), slog.Any("error", err))
+			}
+		})
+	}
+	backends.Wait()
+	if admin != nil {
+		admin.close()
+	}
+	g.serving.Wait()
+	g.accessLog.Flush(ctx)
+	return nil
+}
+
+func (g *Gateway) drainServer(ctx context.Context, s *server) {
+	if err := s.drain(ctx); err != nil {
+		g.log.Warn("drain limit reached, calls cut off", slog.String("listener", s.name), slog.Any("error", err))
+		s.close()
+	}
+}
+
+// watchBackends starts what runs beside the servers: the refresh of each
+// backend's descriptors and the health service's view of them. It returns once
+// each backend was asked once, or startWait is over, or starting ends.
+func (g *Gateway) watchBackends(ctx, starting context.Context, inputs []routes.Input) *sync.WaitGroup {
+	d := &descriptors{log: g.log, inputs: inputs, changed: func(next []routes.Input) error {
+		s, err := g.build(next)
+		if err == nil {
+			g.snapshot.Store(s)
+		}
+		return err
+	}}
+	var tasks, first sync.WaitGroup
+	for i, in := range inputs {
+		if !in.Backend.Reflection {
+			continue
+		}
+		backend := g.backends[in.Backend.Name]
+		first.Add(1)
+		tasks.Go(func() {
+			dial := func(ctx context.Context) (grpc.ClientConnInterface, func(), error) {
+				lease, err := backend.AcquireShared(ctx)
+				if err != nil {
+					return nil, nil, err
+				}
+				return lease.Conn(), lease.Release, nil
+			}
+			d.watch(ctx, i, func(ctx context.Context) (*routes.Descriptors, error) {
+				return routes.Load(ctx, in.Backend, dial)
+			}, first.Done)
+		})
+	}
+	if g.health != nil {
+		tasks.Go(func() { g.watchHealth(ctx) })
+	}
+	asked := make(chan struct{})
+	tasks.Go(func() {
+		first.Wait()
+		close(asked)
+	})
+	limit := time.NewTimer(startWait)
+	defer limit.Stop()
+	select {
+	case <-asked:
+	case <-limit.C:
+	case <-starting.Done():
+	}
+	return &tasks
+}

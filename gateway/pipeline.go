@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/routes"
+	"github.com/rpcgate/rpcgate/rpcproxy"
+	"github.com/rpcgate/rpcgate/telemetry"
+)
+
+// step is one stage of the pipeline: a small function around the next. Steps
+// are put together per route when a snapshot is built; a route that does not
+// need one does not have it.
+type step func(next Handler) Handler
+
+func chain(last Handler, steps ...step) Handler {
+	h := last
+	for i := len(steps) - 1; i >= 0; i-- {
+		h = steps[i](h)
+	}
+	return h
+}
+
+// pipeline builds what every call of one route runs through, whichever its
+// protocol, outermost first:
+//
+//	(trace) → recover → observe → (shed) → authenticate → (authorize) → (limit) → deadline → forward
+//
+// The stages in parentheses have their place but no step yet.
+func (g *Gateway) pipeline(r *routes.Route, backend Forwarder, o *telemetry.CallObserver) Handler {
+	steps := []step{recoverPanics(g.log), g.observe(o)}
+	if !r.AuthNone {
+		steps = append(steps, authenticate(g.verifier, g.authOutcomes))
+	}
+	steps = append(steps, checkRequest)
+	return chain(forward(backend), steps...)
+}
+
+// unrouted serves calls that no route matched: they are logged and counted
+// like others, and fail with err.
+func (g *Gateway) unrouted(o *telemetry.CallObserver, err error) Handler {
+	return chain(func(context.Context, *Call) error { return err }, recoverPanics(g.log), g.observe(o))
+}
+
+// recoverPanics makes a panic one failed call. The stack goes to the log, the
+// caller learns only that the gateway failed.
+func recoverPanics(log *slog.Logger) step {
+	return func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) (err error) {
+			defer func() {
+				var p *panicError
+				if errors.As(err, &p) {
+					log.LogAttrs(ctx, slog.LevelError, "panic while serving a call",
+						slog.Any("panic", p.value), slog.String("stack", string(p.stack)),
+						slog.String("request_id", c.RequestID), slog.String("protocol", c.Protocol))
+					err = describe(err)
+				}
+			}()
+			defer recoverTo(&err)
+			return next(ctx, c)
+		}
+	}
+}
+
+// observe counts, times and logs the call, and turns its error into the
+// Failure that the front end answers with.
+func (g *Gateway) observe(o *telemetry.CallObserver) step {
+	return func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) (err error) {
+			o.Start()
+			// What is recorded if next does not return but panics.
+			failure := &Failure{Code: codes.Internal, Reason: "PANIC"}
+			defer func() {
+				code := codes.OK
+				if failure != nil {
+					code = failure.Code
+				}
+				took := time.Since(c.Start)
+				o.Done(code, took)
+				g.logCall(ctx, c, failure, code, took)
+			}()
+			err = next(ctx, c)
+			failure = describe(err)
+			if failure == nil {
+				return nil
+			}
+			return failure
+		}
+	}
+}
+
+func (g *Gateway) logCall(ctx context.Context, c *Call, failure *Failure, code codes.Code, took time.Duration) {
+	rec := telemetry.Record{
+		Protocol: c.Protocol, RequestID: c.RequestID,
+		Code: code, Duration: took, BytesIn: c.traffic.in, BytesOut: c.traffic.out,
+		RequestBody: c.traffic.request, ResponseBody: c.traffic.response,
+	}
+	rec.Method = c.peer.asked()
+	if c.Route != nil {
+		rec.Route, rec.Backend = c.Route.Label, c.Route.Backend
+	}
+	rec.ClientIP, _ = netip.ParseAddr(c.ClientIP) // a Unix socket's peer has none
+	if c.Principal != nil {
+		rec.App, rec.TokenID = c.Principal.App, c.Principal.TokenID
+	}
+	if failure != nil {
+		rec.Reason, rec.Err = failure.Reason, failure.cause
+	}
+	g.accessLog.Log(ctx, rec)
+}
+
+// Verifier says whose credential it is. Its errors are auth's.
+type Verifier interface {
+	Verify(ctx context.Context, c auth.Credential) (*auth.Principal, error)
+}
+
+// authenticate lets only verified credentials through.
+func authenticate(v Verifier, outcomes *telemetry.Auth) step {
+	return func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) error {
+			err := c.Refusal
+			if err == nil {
+				c.Principal, err = v.Verify(ctx, c.Credential)
+			}
+			outcomes.Count(authOutcome(err))
+			if err != nil {
+				return err
+			}
+			return next(ctx, c)
+		}
+	}
+}
+
+// authOutcome names the result of a verification for metrics.
+func authOutcome(err error) telemetry.AuthOutcome {
+	switch {
+	case err == nil:
+		return telemetry.AuthAccepted
+	case errors.Is(err, auth.ErrMissing):
+		return telemetry.AuthMissing
+	case errors.Is(err, auth.ErrMalformed):
+		return telemetry.AuthMalformed
+	case errors.Is(err, auth.ErrExpired):
+		return telemetry.AuthExpired
+	case errors.Is(err, auth.ErrRevoked):
+		return telemetry.AuthRevoked
+	case errors.Is(err, auth.ErrInvalid):
+		return telemetry.AuthInvalid
+	}
+	return telemetry.AuthUnavailable
+}
+
+// checkRequest refuses what the front end found malformed, and answers for the
+// backend when the caller's deadline has passed already. How much of the rest
+// the backend gets is rpcproxy's to say.
+func checkRequest(next Handler) Handler {
+	return func(ctx context.Context, c *Call) error {
+		if c.Malformed != nil {
+			return c.Malformed
+		}
+		if !c.Deadline.IsZero() && !time.Now().Before(c.Deadline) {
+			return errDeadlinePassed
+		}
+		return next(ctx, c)
+	}
+}
+
+// Forwarder sends a call out and pumps its messages; *rpcproxy.Backend is one.
+type Forwarder interface {
+	Forward(ctx context.Context, r *rpcproxy.Request, ex rpcproxy.Exchange) error
+}
+
+// forward hands the call to its backend.
+func forward(backend Forwarder) Handler {
+	return func(ctx context.Context, c *Call) error {
+		r := &c.request
+		r.Method = c.Route.FullMethod
+		r.ClientStreams, r.ServerStreams = c.Route.ClientStreams, c.Route.ServerStreams
+		r.Metadata = c.Metadata
+		r.Deadline = c.Deadline
+		r.Timeout = c.Route.Timeout
+		if c.Principal != nil {
+			r.Credential = rpcproxy.Credential{App: c.Principal.App, TokenID: c.Principal.TokenID, Token: c.Credential.Token}
+		}
+		return backend.Forward(ctx, r, c)
+	}
+}

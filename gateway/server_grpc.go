@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"fmt"
+	"runtime"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/gzip" // callers and backends may compress with it
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
+
+	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/rpcproxy"
+)
+
+// newGRPCServer makes the native gRPC server: every method that is not the
+// gateway's own goes to the front end.
+func newGRPCServer(g *Gateway, cfg config.GRPC, healthServer *health.Server) (*grpc.Server, error) {
+	front := newGRPCFront(g)
+	opts := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(serverCodec{raw: rpcproxy.RawCodec(), proto: encoding.GetCodecV2(proto.Name)}),
+		grpc.UnknownServiceHandler(front.handle),
+		grpc.MaxRecvMsgSize(int(cfg.MaxMessageSize)),
+		grpc.MaxHeaderListSize(uint32(cfg.MaxHeaderSize)), //nolint:gosec // config bounds it
+		grpc.MaxConcurrentStreams(cfg.MaxConcurrentStreams),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: cfg.Keepalive.Time, Timeout: cfg.Keepalive.Timeout,
+			MaxConnectionAge: cfg.Keepalive.MaxConnectionAge, MaxConnectionAgeGrace: cfg.Keepalive.MaxConnectionAgeGrace,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: cfg.Keepalive.MinTime, PermitWithoutStream: true,
+		}),
+		// Workers keep their grown stacks between calls; see docs/performance.md.
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0)) * 4), //nolint:gosec // small
+		grpc.WaitForHandlers(true),
+	}
+	if cfg.TLS != nil {
+		tlsConfig, err := serverTLS(cfg.TLS)
+		if err != nil {
+			return nil, fmt.Errorf("grpc.tls: %w", err)
+		}
+		opts = append(opts, grpc.Creds(credentials.NewTLS(tlsConfig)))
+	}
+	srv := grpc.NewServer(opts...)
+	healthpb.RegisterHealthServer(srv, healthServer)
+	if cfg.Reflection {
+		registerReflection(srv, g)
+	}
+	return srv, nil
+}
+
+// serverCodec leaves the front end's frames as bytes, and does protobuf for the
+// gateway's own services, health and reflection.
+type serverCodec struct{ raw, proto encoding.CodecV2 }
+
+func (c serverCodec) Name() string { return c.raw.Name() }
+
+func (c serverCodec) Marshal(v any) (mem.BufferSlice, error) {
+	if _, ok := v.(*rpcproxy.Frame); ok {
+		return c.raw.Marshal(v)
+	}
+	return c.proto.Marshal(v)
+}
+
+func (c serverCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	if _, ok := v.(*rpcproxy.Frame); ok {
+		return c.raw.Unmarshal(data, v)
+	}
+	return c.proto.Unmarshal(data, v)
+}

@@ -1,0 +1,35 @@
+package gateway
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/rpcgate/rpcgate/config"
+)
+
+// newHTTPServer makes the server for HTTP/JSON callers: HTTP/1.1 and HTTP/2,
+// in clear text with prior knowledge or over TLS by ALPN.
+func newHTTPServer(h http.Handler, cfg config.HTTP, log *slog.Logger) (*http.Server, error) {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: cfg.ReadHeaderTimeout,
+		IdleTimeout:       cfg.IdleTimeout,
+		MaxHeaderBytes:    int(cfg.MaxHeaderSize),
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // broken callers, mostly
+		Protocols:         new(http.Protocols),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: int(cfg.MaxConcurrentStreams)},
+	}
+	srv.Protocols.SetHTTP1(true)
+	if cfg.TLS == nil {
+		srv.Protocols.SetUnencryptedHTTP2(true)
+		return srv, nil
+	}
+	srv.Protocols.SetHTTP2(true)
+	tlsConfig, err := serverTLS(cfg.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("http.tls: %w", err)
+	}
+	srv.TLSConfig = tlsConfig
+	return srv, nil
+}

@@ -1,0 +1,55 @@
+package gateway
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rpcgate/rpcgate/routes"
+	"github.com/rpcgate/rpcgate/telemetry"
+)
+
+// snapshot is everything that a new route table changes, immutable. A call
+// loads it once, so that it never sees a mix of two.
+type snapshot struct {
+	table    *routes.Table
+	handlers []Handler           // by routes.Route.Index
+	services map[string][]string // full names, by the backend that they are routed to
+}
+
+// protocols that a route is called by, as metrics and logs name them.
+const (
+	protocolJSON = "json"
+	protocolGRPC = "grpc"
+)
+
+// build makes a snapshot of what is known of the backends now. Routes that do
+// not fit together are an error, and the caller keeps the snapshot it has.
+func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
+	table, err := routes.Build(inputs, g.cfg.Routes)
+	if err != nil {
+		return nil, fmt.Errorf("building the route table: %w", err)
+	}
+	s := &snapshot{table: table, handlers: make([]Handler, len(table.Routes())), services: map[string][]string{}}
+	for _, r := range table.Routes() {
+		backend, ok := g.backends[r.Backend]
+		if !ok {
+			return nil, fmt.Errorf("route %s: no backend %q", r.Label, r.Backend)
+		}
+		if !r.AuthNone && g.verifier == nil {
+			return nil, fmt.Errorf("route %s needs a credential, but there is no redis to verify it", r)
+		}
+		s.handlers[r.Index] = g.pipeline(r, backend, g.observer(r))
+		service := string(r.Descriptor.Parent().FullName())
+		if !slices.Contains(s.services[r.Backend], service) {
+			s.services[r.Backend] = append(s.services[r.Backend], service)
+		}
+	}
+	return s, nil
+}
+
+func (g *Gateway) observer(r *routes.Route) *telemetry.CallObserver {
+	if r.Source == routes.SourceGRPC {
+		return g.calls.Bind(r.Backend, r.Label, protocolGRPC)
+	}
+	return g.calls.Bind(r.Backend, r.Label, protocolJSON)
+}
