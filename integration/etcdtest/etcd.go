@@ -40,7 +40,7 @@ func Start(t testing.TB, args ...string) *Server {
 			"--listen-client-urls", client, "--advertise-client-urls", client,
 			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 			"--initial-cluster", "test=" + peer,
-			"--unsafe-no-fsync", "--log-level", "warn",
+			"--unsafe-no-fsync", "--log-level", "error",
 		}, args...)
 		return s.start()
 	})

@@ -105,6 +105,9 @@ func (p *Process) ExitCode() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Output returns the last part of what the process printed.
 func (p *Process) Output() string { return p.output.String() }
 
@@ -157,7 +160,7 @@ type tail struct {
 	data []byte
 }
 
-const tailSize = 16 << 10
+const tailSize = 256 << 10
 
 func (b *tail) Write(p []byte) (int, error) {
 	b.mu.Lock()

@@ -1,0 +1,5 @@
+//go:build !race
+
+package gatewaytest
+
+func raceFlags() []string { return nil }
