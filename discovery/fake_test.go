@@ -160,20 +160,24 @@ func (f *fakeEtcd) counts() (gets, opened, open int) {
 type fakeConn struct {
 	mu    sync.Mutex
 	told  []string // addresses, or "error: …"
-	empty int      // how often it was told that there are none
+	had   bool     // it was told addresses
+	empty int      // how often the addresses were taken away
 }
 
 func (c *fakeConn) UpdateState(s resolver.State) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(s.Endpoints) == 0 {
-		c.empty++
+		if c.had {
+			c.empty++
+		}
 		return errors.New("produced zero addresses")
 	}
 	var all []string
 	for _, e := range s.Endpoints {
 		all = append(all, e.Addresses[0].Addr)
 	}
+	c.had = true
 	c.told = append(c.told, strings.Join(all, " "))
 	return nil
 }
@@ -198,6 +202,7 @@ func (c *fakeConn) last() string {
 	return c.told[len(c.told)-1]
 }
 
+// emptied returns how often addresses were taken away without others instead.
 func (c *fakeConn) emptied() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
