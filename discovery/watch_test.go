@@ -12,15 +12,13 @@ import (
 
 const shopTarget = "etcd:///shop.rpc"
 
-// inBubble runs a test on a fake etcd and a fake clock.
-func inBubble(t *testing.T, test func(t *testing.T, f *fakeEtcd, e *Etcd)) {
+// fakeAndResolver returns what a test in a synctest bubble works with.
+func fakeAndResolver(t *testing.T) (*fakeEtcd, *Etcd) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeEtcd()
-		e := newEtcd(f, slog.New(slog.DiscardHandler), defaultTimings())
-		defer e.Close()
-		test(t, f, e)
-	})
+	f := newFakeEtcd()
+	e := newEtcd(f, slog.New(slog.DiscardHandler), defaultTimings())
+	t.Cleanup(e.Close)
+	return f, e
 }
 
 func expect(t *testing.T, cc *fakeConn, want string) {
@@ -39,7 +37,8 @@ func pass(d time.Duration) {
 
 func TestWatchFollowsChanges(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
 		f.change("shop.rpc/1=a:1", "shop.rpc/2=b:1", "shop.rpc2/3=other:1", "shop.rpc=self:1")
 		cc, r := resolve(t, e.Builder(), shopTarget)
 		defer r.Close()
@@ -56,7 +55,8 @@ func TestWatchFollowsChanges(t *testing.T) {
 
 func TestWatchBelievesAnEmptyListOnlyAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
 		f.change("shop.rpc/1=a:1")
 		cc, r := resolve(t, e.Builder(), shopTarget)
 		defer r.Close()
@@ -76,7 +76,8 @@ func TestWatchBelievesAnEmptyListOnlyAfterTheGracePeriod(t *testing.T) {
 
 func TestWatchNothingRegisteredYet(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
 		cc, r := resolve(t, e.Builder(), shopTarget)
 		defer r.Close()
 		expect(t, cc, "error: no endpoints") // at once: calls must not hang
@@ -87,7 +88,8 @@ func TestWatchNothingRegisteredYet(t *testing.T) {
 
 func TestWatchEtcdAwayAtStart(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
 		f.change("shop.rpc/1=a:1")
 		f.setDown(true)
 		cc, r := resolve(t, e.Builder(), shopTarget)
@@ -102,7 +104,8 @@ func TestWatchEtcdAwayAtStart(t *testing.T) {
 
 func TestWatchEtcdLostAndBack(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
 		f.change("shop.rpc/1=a:1", "shop.rpc/2=b:1")
 		cc, r := resolve(t, e.Builder(), shopTarget)
 		defer r.Close()
@@ -121,7 +124,8 @@ func TestWatchEtcdLostAndBack(t *testing.T) {
 // out in that time.
 func TestWatchEtcdLostWithinTheGracePeriod(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
 		f.change("shop.rpc/1=a:1")
 		cc, r := resolve(t, e.Builder(), shopTarget)
 		defer r.Close()
@@ -144,7 +148,8 @@ func TestWatchEtcdLostWithinTheGracePeriod(t *testing.T) {
 
 func TestWatchCompacted(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
 		f.change("shop.rpc/1=a:1")
 		cc, r := resolve(t, e.Builder(), shopTarget)
 		defer r.Close()
@@ -166,7 +171,8 @@ func TestWatchCompacted(t *testing.T) {
 
 func TestWatchThatIsStuckIsNoticed(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
 		f.change("shop.rpc/1=a:1")
 		cc, r := resolve(t, e.Builder(), shopTarget)
 		defer r.Close()
@@ -186,7 +192,8 @@ func TestWatchThatIsStuckIsNoticed(t *testing.T) {
 func TestWatchOutlivesAResetStore(t *testing.T) {
 	t.Parallel()
 	for _, same := range []bool{false, true} {
-		inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+		synctest.Test(t, func(t *testing.T) {
+			f, e := fakeAndResolver(t)
 			for range 100 {
 				f.change("shop.rpc/1=a:1", "shop.rpc/2=b:1")
 			}
@@ -218,7 +225,8 @@ func TestWatchOutlivesAResetStore(t *testing.T) {
 
 func TestWatchHints(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
 		f.change("shop.rpc/1=a:1")
 		cc, r := resolve(t, e.Builder(), shopTarget)
 		defer r.Close()
@@ -245,7 +253,8 @@ func TestWatchHints(t *testing.T) {
 
 func TestWatchIsSharedAndStops(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
 		f.change("shop.rpc/1=a:1")
 		var ccs []*fakeConn
 		var rs []resolver.Resolver
@@ -282,7 +291,8 @@ func TestWatchIsSharedAndStops(t *testing.T) {
 // endpoints that an earlier one had.
 func TestWatchRemembers(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fakeEtcd, e *Etcd) {
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
 		f.change("shop.rpc/1=a:1")
 		first, r := resolve(t, e.Builder(), shopTarget)
 		expect(t, first, "a:1")

@@ -70,7 +70,8 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if o.app != "" && o.token == "" {
 		return errors.New("-app needs -token")
 	}
-	lis, err := net.Listen("tcp", o.listen)
+	var listener net.ListenConfig
+	lis, err := listener.Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func register(ctx context.Context, o options, listen string, log *slog.Logger) e
 	if err != nil {
 		return err
 	}
-	defer cli.Close()
+	defer cli.Close() //nolint:errcheck // the entry is gone by then, and nothing else is kept
 	registration, err := discovery.NewRegistration(cli, discovery.RegisterOptions{Key: o.etcdKey, Address: address}, log)
 	if err != nil {
 		return err

@@ -15,11 +15,11 @@ import (
 
 // program returns the etcd binary. Building it takes a minute, so that it is
 // kept in the user's cache folder, under a hash of what it is built from.
-func program(t testing.TB) string {
-	t.Helper()
+func program(tb testing.TB) string {
+	tb.Helper()
 	binary, err := build()
 	if err != nil {
-		t.Fatalf("building etcd from tools/etcd: %v", err)
+		tb.Fatalf("building etcd from tools/etcd: %v", err)
 	}
 	return binary
 }

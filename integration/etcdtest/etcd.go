@@ -20,7 +20,7 @@ type Server struct {
 	// Endpoint is its client host:port; it stays the same over restarts.
 	Endpoint string
 
-	t       testing.TB
+	tb      testing.TB
 	program string
 	args    []string
 	dataDir string
@@ -29,10 +29,10 @@ type Server struct {
 
 // Start starts an empty server, building it first if need be, and waits until
 // it has a leader. args are further arguments of etcd.
-func Start(t testing.TB, args ...string) *Server {
-	t.Helper()
-	s := &Server{t: t, program: program(t), dataDir: t.TempDir()}
-	s.process, _ = process.StartOnPorts(t, 2, func(ports []int) (*process.Process, error) {
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, program: program(tb), dataDir: tb.TempDir()}
+	s.process, _ = process.StartOnPorts(tb, 2, func(ports []int) (*process.Process, error) {
 		s.Endpoint = process.Loopback(ports[0])
 		client, peer := "http://"+s.Endpoint, "http://"+process.Loopback(ports[1])
 		s.args = append([]string{
@@ -48,7 +48,7 @@ func Start(t testing.TB, args ...string) *Server {
 }
 
 func (s *Server) start() (*process.Process, error) {
-	p := process.Start(s.t, s.program, append([]string{"--data-dir", s.dataDir}, s.args...)...)
+	p := process.Start(s.tb, s.program, append([]string{"--data-dir", s.dataDir}, s.args...)...)
 	return p, p.AwaitReady(s.healthy)
 }
 
@@ -63,31 +63,31 @@ func (s *Server) Resume() { s.process.Resume() }
 
 // Restart kills the server, if it still runs, and starts it again with its data.
 func (s *Server) Restart() {
-	s.t.Helper()
+	s.tb.Helper()
 	s.process.Kill()
 	p, err := s.start()
 	if err != nil {
-		s.t.Fatal(err)
+		s.tb.Fatal(err)
 	}
 	s.process = p
 }
 
 // RestartEmpty is Restart on a disk that lost everything.
 func (s *Server) RestartEmpty() {
-	s.t.Helper()
+	s.tb.Helper()
 	s.process.Kill()
-	s.dataDir = s.t.TempDir()
+	s.dataDir = s.tb.TempDir()
 	s.Restart()
 }
 
 // Client returns a client that is closed at the end of the test.
 func (s *Server) Client() *clientv3.Client {
-	s.t.Helper()
+	s.tb.Helper()
 	cli, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Logger: zap.NewNop()})
 	if err != nil {
-		s.t.Fatalf("etcd client: %v", err)
+		s.tb.Fatalf("etcd client: %v", err)
 	}
-	s.t.Cleanup(func() { _ = cli.Close() })
+	s.tb.Cleanup(func() { _ = cli.Close() })
 	return cli
 }
 

@@ -33,22 +33,22 @@ type Process struct {
 }
 
 // Start starts the program. It fails the test if that cannot be done.
-func Start(t testing.TB, program string, args ...string) *Process {
-	t.Helper()
+func Start(tb testing.TB, program string, args ...string) *Process {
+	tb.Helper()
 	p := &Process{cmd: exec.Command(program, args...), output: new(tail), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.SysProcAttr = dieWithParent()
 	if err := p.cmd.Start(); err != nil {
-		t.Fatalf("starting %s: %v", program, err)
+		tb.Fatalf("starting %s: %v", program, err)
 	}
 	go func() {
 		p.err = p.cmd.Wait()
 		close(p.done)
 	}()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		p.Kill()
-		if t.Failed() {
-			t.Logf("%s printed last:\n%s", p.cmd, p.output)
+		if tb.Failed() {
+			tb.Logf("%s printed last:\n%s", p.cmd, p.output)
 		}
 	})
 	return p
@@ -113,30 +113,30 @@ func (p *Process) Output() string { return p.output.String() }
 
 // StartOnPorts calls start with n free ports until the process it starts gets
 // ready: another program may take a port between its choice and its use.
-func StartOnPorts(t testing.TB, n int, start func(ports []int) (*Process, error)) (*Process, []int) {
-	t.Helper()
+func StartOnPorts(tb testing.TB, n int, start func(ports []int) (*Process, error)) (*Process, []int) {
+	tb.Helper()
 	const attempts = 5
 	for attempt := 1; ; attempt++ {
 		ports := make([]int, n)
 		for i := range ports {
-			ports[i] = FreePort(t)
+			ports[i] = FreePort(tb)
 		}
 		p, err := start(ports)
 		if err == nil {
 			return p, ports
 		}
 		if !errors.Is(err, errExited) || attempt == attempts {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
-		t.Logf("trying other ports: %v", err)
+		tb.Logf("trying other ports: %v", err)
 	}
 }
 
 // FreePort returns a TCP port of the loopback interface that nobody listens on.
 // It lies below the range from which systems take the ports of outgoing
 // connections, so that it is still free when a server returns to it.
-func FreePort(t testing.TB) int {
-	t.Helper()
+func FreePort(tb testing.TB) int {
+	tb.Helper()
 	const from, to, attempts = 15000, 32000, 100
 	for range attempts {
 		port := from + rand.IntN(to-from)
@@ -147,7 +147,7 @@ func FreePort(t testing.TB) int {
 		lis.Close()
 		return port
 	}
-	t.Fatal("found no free port")
+	tb.Fatal("found no free port")
 	return 0
 }
 

@@ -28,7 +28,7 @@ type Server struct {
 	// Addr is its host:port; it stays the same over Restart.
 	Addr string
 
-	t       testing.TB
+	tb      testing.TB
 	program string
 	args    []string
 	process *process.Process
@@ -36,17 +36,17 @@ type Server struct {
 
 // Start starts a server and waits until it answers. A machine without
 // redis-server fails the test: what is not tested must not look tested.
-func Start(t testing.TB, o Options) *Server {
-	t.Helper()
+func Start(tb testing.TB, o Options) *Server {
+	tb.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Fatal("redis-server is not installed; the tests need it (Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)")
+		tb.Fatal("redis-server is not installed; the tests need it (Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)")
 	}
-	s := &Server{t: t, program: program}
-	s.process, _ = process.StartOnPorts(t, 1, func(ports []int) (*process.Process, error) {
+	s := &Server{tb: tb, program: program}
+	s.process, _ = process.StartOnPorts(tb, 1, func(ports []int) (*process.Process, error) {
 		s.Addr = process.Loopback(ports[0])
 		s.args = append([]string{
-			"--bind", "127.0.0.1", "--port", strconv.Itoa(ports[0]), "--dir", t.TempDir(), "--save", "",
+			"--bind", "127.0.0.1", "--port", strconv.Itoa(ports[0]), "--dir", tb.TempDir(), "--save", "",
 		}, o.Args...)
 		if o.Persist {
 			s.args = append(s.args, "--appendonly", "yes", "--appendfsync", "always")
@@ -57,7 +57,7 @@ func Start(t testing.TB, o Options) *Server {
 }
 
 func (s *Server) start() (*process.Process, error) {
-	p := process.Start(s.t, s.program, s.args...)
+	p := process.Start(s.tb, s.program, s.args...)
 	return p, p.AwaitReady(s.ping)
 }
 
@@ -73,11 +73,11 @@ func (s *Server) Resume() { s.process.Resume() }
 // Restart kills the server, if it still runs, and starts it again on the same
 // port: empty, unless it persists.
 func (s *Server) Restart() {
-	s.t.Helper()
+	s.tb.Helper()
 	s.process.Kill()
 	p, err := s.start()
 	if err != nil {
-		s.t.Fatal(err)
+		s.tb.Fatal(err)
 	}
 	s.process = p
 }

@@ -32,7 +32,7 @@ func TestGeneratedCodeIsUpToDate(t *testing.T) {
 			want := protoutil.ProtoFromFileDescriptor(files[0])
 			got := protodesc.ToFileDescriptorProto(generated)
 			if !proto.Equal(canonical(t, want), canonical(t, got)) {
-				t.Errorf("the Go code is not what %s says: run go generate ./examples/...", generated.Path())
+				t.Errorf("the Go code is not what %s says: run `make generate`", generated.Path())
 			}
 		})
 	}

@@ -72,8 +72,7 @@ func Serve(ctx context.Context, lis net.Listener, o Options) error {
 		defer time.AfterFunc(o.DrainTimeout, server.Stop).Stop()
 	}
 	server.GracefulStop()
-	<-served
-	return nil
+	return <-served
 }
 
 func (o Options) unary(ctx context.Context, r any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
