@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/resolver"
 
 	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
+	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
 )
 
 // Options is what a [Backend] needs besides its configuration.
@@ -17,14 +21,16 @@ type Options struct {
 	Logger *slog.Logger
 	// Where the metrics go; nil: nowhere. Backends may share one.
 	Registerer prometheus.Registerer
-	// The resolvers of schemes that grpc-go has not built in. They are given to
-	// each connection; none is registered globally.
+	// The resolvers of schemes that grpc-go has not built in, such as etcd's.
+	// They are given to each connection; none is registered globally.
 	Resolvers []resolver.Builder
 	// The gRPC target to dial; empty: made from the configuration.
 	Target string
 	// End the calls in flight, too, when their credential is revoked. False:
 	// they may finish within the drain timeout.
 	CancelRevoked bool
+
+	dialOptions []grpc.DialOption // for tests
 }
 
 // Backend is one upstream service group: its connections and its policies. It
@@ -32,12 +38,59 @@ type Options struct {
 type Backend struct {
 	name   string
 	target string
+	log    *slog.Logger
+
+	pool          *Pool
+	methods       *methods
+	metrics       *metrics
+	run           step
+	callOptions   []grpc.CallOption // of every call; shared, only read
+	attachPerCall bool              // credentials go with the calls, not the connections
+	hashApps      bool              // the balancer wants the app
+	cancelRevoked bool
+
+	// Whether the last attempt that tells found no way to the backend.
+	lost atomic.Bool
 }
 
 // New makes a backend. It connects to nothing yet. Close it when it is no
-// longer needed.
+// longer needed. balancer.Register must have been called before.
 func New(cfg config.Backend, o Options) (*Backend, error) {
-	return &Backend{name: cfg.Name, target: o.Target}, nil
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDialer(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{
+		name: cfg.Name, target: d.target,
+		log:     o.Logger.With("backend", cfg.Name),
+		methods: newMethods(cfg, m),
+		metrics: m,
+		run:     chain(cfg.DeadlineReserve),
+		callOptions: []grpc.CallOption{
+			grpc.ForceCodecV2(RawCodec()),
+			grpc.MaxCallRecvMsgSize(int(cfg.Conn.MaxReceiveSize)),
+			grpc.MaxCallSendMsgSize(int(cfg.Conn.MaxSendSize)),
+		},
+		attachPerCall: cfg.Pool.Key != "credential" && cfg.Credentials != "drop",
+		hashApps:      balancer.NeedsHashKey(cfg.Balancer),
+		cancelRevoked: o.CancelRevoked,
+	}
+	if _, err := breaker.New(cfg.Breaker); err != nil { // its faults show now, not with the first call
+		return nil, err
+	}
+	b.pool, err = newPool(cfg.Pool, d.dial, m.poolObserver(cfg.Name))
+	if err != nil {
+		return nil, err
+	}
+	m.add(b)
+	return b, nil
 }
 
 // Name is the backend's name in the configuration.
@@ -51,28 +104,94 @@ func (b *Backend) Target() string { return b.target }
 //
 // Errors, by errors.As: [*StatusError], [*UnreachableError],
 // [*BreakerOpenError], [*TimeoutError], [*ExchangeError], [*LocalError]; and
-// context.Canceled, by errors.Is, when the caller went away.
+// context.Canceled, by errors.Is, when the caller went away, which it does
+// when ctx is cancelled.
+//
+// The one message of a caller that does not stream is taken first: a slow
+// caller takes none of the backend's time, holds no connection, and is not
+// held against the backend by the breaker.
+//
+// Where the caller streams, one call of ex.RecvMsg may still be under way when
+// Forward returns. It is the last one, and what it returns is freed.
 func (b *Backend) Forward(ctx context.Context, r *Request, ex Exchange) error {
-	return errors.New("not built yet")
+	m, err := b.methods.get(r.Method)
+	if err != nil {
+		return err
+	}
+	a := &attempt{backend: b, method: m, request: r, ex: ex, caller: ctx}
+	if !r.ClientStreams {
+		if err := a.receiveOnly(); err != nil {
+			return err
+		}
+		defer a.in.Free()
+	}
+	return b.run(ctx, a)
+}
+
+// withHashKey tells the balancer whose call it is, where it wants to know.
+func (b *Backend) withHashKey(ctx context.Context, app string) context.Context {
+	if b.hashApps && app != "" {
+		return balancer.WithHashKey(ctx, app)
+	}
+	return ctx
 }
 
 // AcquireShared gives a connection without credentials, for reflection and
 // health checks. Release it.
 func (b *Backend) AcquireShared(ctx context.Context) (Lease, error) {
-	return Lease{}, errors.New("not built yet")
+	return b.pool.Acquire(ctx, Credential{})
 }
 
 // Revoke closes the connections of a token, or of a whole app if tokenID is
-// empty, to new calls.
-func (b *Backend) Revoke(app, tokenID string) {}
+// empty, to new calls, and with Options.CancelRevoked ends their calls in
+// flight. A connection that several tokens share (pool.key app or shared) stays
+// unless all of them are revoked.
+func (b *Backend) Revoke(app, tokenID string) {
+	b.pool.revoke(app, tokenID, b.cancelRevoked)
+}
 
 // Healthy tells whether calls can be expected to reach the backend: some
-// connection is ready, or none has failed since the last one was.
-func (b *Backend) Healthy() bool { return true }
+// connection is ready; or none is failing, and the last call that tried did
+// reach it. It connects to nothing.
+func (b *Backend) Healthy() bool {
+	ready, failing := b.pool.ready()
+	return ready || !failing && !b.lost.Load()
+}
 
-// Shutdown takes no new calls and waits for those in flight, until ctx is
-// done; then it closes what is left.
-func (b *Backend) Shutdown(ctx context.Context) error { return nil }
+// noteReach remembers what an attempt says about the way to the backend, and
+// logs when that changes. The check before the swap keeps the line of memory
+// shared between processors while all is well.
+func (b *Backend) noteReach(err error) {
+	var (
+		answered    *StatusError
+		unreachable *UnreachableError
+	)
+	switch {
+	case err == nil, errors.As(err, &answered):
+		if b.lost.Load() && b.lost.Swap(false) {
+			b.log.Info("backend is reached again")
+		}
+	case errors.As(err, &unreachable):
+		if !b.lost.Load() && !b.lost.Swap(true) {
+			b.log.Warn("backend cannot be reached", "error", err)
+		}
+	}
+}
+
+// Shutdown takes no new calls and waits for those in flight. When ctx is done
+// it ends them and gives ctx's error. All is closed when it returns.
+func (b *Backend) Shutdown(ctx context.Context) error {
+	err := b.pool.shutdown(ctx)
+	b.metrics.remove(b)
+	return err
+}
 
 // Close ends everything at once.
-func (b *Backend) Close() error { return nil }
+func (b *Backend) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := b.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

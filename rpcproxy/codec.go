@@ -42,7 +42,8 @@ func (rawCodec) Name() string { return "proto" }
 
 // Marshal takes a reference of its own on the frame's buffers: grpc-go frees
 // what Marshal returns once it is written, which may be after SendMsg has
-// returned, while the sender frees its frame whenever it likes.
+// returned, while the sender frees its frame whenever it likes. The slice that
+// holds the buffers is shared, too: the sender must not fill it anew.
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(*Frame)
 	if !ok {
@@ -53,8 +54,7 @@ func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 // Unmarshal keeps the buffers by taking a reference: grpc-go frees its own as
-// soon as Unmarshal returns. The slice itself is copied into the frame's,
-// since grpc-go may reuse it.
+// soon as Unmarshal returns.
 func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*Frame)
 	if !ok {

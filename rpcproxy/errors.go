@@ -1,6 +1,7 @@
 package rpcproxy
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,8 +19,9 @@ func (e *StatusError) Error() string { return "backend answered: " + e.Status.St
 // GRPCStatus lets grpc-go's status package find the status.
 func (e *StatusError) GRPCStatus() *status.Status { return e.Status }
 
-// UnreachableError says that there was no connection to the backend, or that
-// it broke before the backend had answered in full.
+// UnreachableError says that there was no connection to the backend, that it
+// broke before the backend had answered in full, or that a proxy between
+// answered that it could not reach it (HTTP 502, 503, 504).
 type UnreachableError struct {
 	// The backend's name and the gRPC target that was dialled.
 	Backend, Target string
@@ -32,7 +34,7 @@ type UnreachableError struct {
 
 func (e *UnreachableError) Error() string {
 	if e.Sent {
-		return fmt.Sprintf("connection to backend %q (%s) broke during the call: %s: check whether the backend restarted or a proxy between cut the connection",
+		return fmt.Sprintf("backend %q (%s) was lost during the call: %s: check whether it restarted, and what a proxy between says",
 			e.Backend, e.Target, statusText(e.Cause))
 	}
 	return fmt.Sprintf("backend %q (%s) cannot be reached: %s: check that it runs, that target and port are right, and that both sides agree on tls",
@@ -92,11 +94,15 @@ func (e *ExchangeError) Unwrap() error { return e.Err }
 // LocalError is a status that was made up on this side of the backend, by
 // grpc-go or by this package: a message too large (ResourceExhausted), an
 // answer that is not gRPC (by its HTTP status), bytes on the wire that make no
-// sense (Internal), no room in the pool (ResourceExhausted).
+// sense (Internal), no room in the pool (ResourceExhausted, [ErrPoolFull]), a
+// connection that was closed on purpose during the call ([ErrRevoked],
+// [ErrDrained], [ErrClosed]).
 type LocalError struct {
 	// The backend's name.
 	Backend string
 	Status  *status.Status
+	// One of this package's errors, or nil: grpc-go's doing.
+	Cause error
 }
 
 func (e *LocalError) Error() string {
@@ -105,6 +111,23 @@ func (e *LocalError) Error() string {
 
 // GRPCStatus lets grpc-go's status package find the status.
 func (e *LocalError) GRPCStatus() *status.Status { return e.Status }
+
+func (e *LocalError) Unwrap() error { return e.Cause }
+
+// Causes of a [LocalError].
+var (
+	// ErrPoolFull: as many connections as are allowed are open and in use, and
+	// as many again are draining.
+	ErrPoolFull = errors.New("no connection is free")
+	// ErrRevoked: the credential was revoked during the call, and revocation
+	// ends calls in flight.
+	ErrRevoked = errors.New("the credential was revoked during the call")
+	// ErrDrained: the call went on past the drain limit on a connection that was
+	// taken out of use.
+	ErrDrained = errors.New("the connection was closed at its drain limit")
+	// ErrClosed: the backend is shut down.
+	ErrClosed = errors.New("the backend is shut down")
+)
 
 // statusText is the message of a gRPC status without its prefix.
 func statusText(err error) string {

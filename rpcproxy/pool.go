@@ -1,14 +1,183 @@
 package rpcproxy
 
-import "google.golang.org/grpc"
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"sync"
+	"time"
 
-// Lease is the use of a pooled connection. It must be released, once.
-type Lease struct {
-	conn *grpc.ClientConn
+	"google.golang.org/grpc"
+
+	"github.com/rpcgate/rpcgate/config"
+)
+
+// Pool holds a backend's client connections, one per key. How much of a
+// credential is the key says [config.Pool].Key.
+//
+// There are at most MaxConns live connections; a new one beyond that retires
+// the least recently used. At most as many again may be draining: retired, with
+// calls that go on. Beyond that Acquire fails with [ErrPoolFull].
+//
+// A retired connection takes no new calls and is closed by its last lease, or
+// at the drain limit, which cuts its calls off.
+//
+// A hit costs two hashes of the key and a few atomic operations. Recency is
+// kept as a time stamp in the entry, not as a place in a list, because moving
+// an entry to the front of a list takes a lock. The list is put in order only
+// when room is needed: an entry that was used since it was last looked at gets
+// a second chance (CLOCK), which is LRU as of the last look.
+type Pool struct {
+	cfg   config.Pool
+	dial  func(Credential) (*grpc.ClientConn, error)
+	obs   poolObserver
+	epoch time.Time
+	table *table
+
+	// mu is held by everything but hits. Making a ClientConn under it is what
+	// makes one of many callers dial: it does no I/O (grpc-go resolves and
+	// connects in the background), so that nobody waits for anybody's network.
+	mu       sync.Mutex
+	recency  *list.List // of live *entry; front: most recently looked at
+	draining map[*entry]struct{}
+	closing  int           // entries whose connection is being closed
+	closed   bool          // no new entries
+	sweep    *time.Timer   // looks for idle entries; nil without idle timeout
+	empty    chan struct{} // closed when closed is set and no entry is left
 }
 
-// Conn is the connection; it must not be used after Release, nor closed.
-func (l Lease) Conn() *grpc.ClientConn { return l.conn }
+// maxClosing bounds the connections that are being closed, which takes grpc-go
+// some seconds where the peer does not read.
+const maxClosing = 256
 
-// Release gives the connection back.
-func (l Lease) Release() {}
+// poolObserver is told what happens, under the pool's lock.
+type poolObserver struct {
+	dialed  func(err error)
+	retired func(reason)
+}
+
+// newPool makes a pool. dial makes a connection, without waiting for it.
+func newPool(cfg config.Pool, dial func(Credential) (*grpc.ClientConn, error), obs poolObserver) (*Pool, error) {
+	switch cfg.Key {
+	case "credential", "app", "shared":
+	default:
+		return nil, fmt.Errorf("pool key %q is not known: credential, app or shared", cfg.Key)
+	}
+	if cfg.MaxConns < 1 {
+		return nil, fmt.Errorf("pool: max_conns must be at least 1, not %d", cfg.MaxConns)
+	}
+	p := &Pool{
+		cfg: cfg, dial: dial, obs: obs, epoch: time.Now(), table: newTable(),
+		recency: list.New(), draining: map[*entry]struct{}{}, empty: make(chan struct{}),
+	}
+	if cfg.IdleTimeout > 0 {
+		p.sweep = time.AfterFunc(cfg.IdleTimeout, p.expireIdle)
+	}
+	return p, nil
+}
+
+// now is the pool's clock.
+func (p *Pool) now() int64 { return int64(time.Since(p.epoch)) }
+
+// keyOf is the part of a credential that tells connections apart. The zero
+// credential has a connection of its own, without credentials.
+func (p *Pool) keyOf(c Credential) Credential {
+	switch p.cfg.Key {
+	case "app":
+		return Credential{App: c.App}
+	case "shared":
+		return Credential{}
+	default:
+		return c
+	}
+}
+
+// Acquire gives the connection for a credential, new if need be. It does not
+// wait for it to be connected.
+func (p *Pool) Acquire(ctx context.Context, c Credential) (Lease, error) {
+	key := p.keyOf(c)
+	if e := p.table.get(key); e != nil && e.acquire() {
+		e.used.Store(p.now())
+		return Lease{e}, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return Lease{}, err // the caller is gone: dial nothing for it
+	}
+	e, dialed, err := p.add(key)
+	if err != nil {
+		return Lease{}, err
+	}
+	if dialed {
+		e.conn.Connect()
+	}
+	return Lease{e}, nil
+}
+
+// add returns the entry of the key, acquired. It looks again under the lock: of
+// many callers that all missed, the first one dials and the others find its
+// entry.
+func (p *Pool) add(key Credential) (_ *entry, dialed bool, _ error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, false, ErrClosed
+	}
+	if e := p.table.get(key); e != nil && e.acquire() {
+		e.used.Store(p.now())
+		return e, false, nil
+	}
+	if err := p.makeRoomLocked(); err != nil {
+		return nil, false, err
+	}
+	conn, err := p.dial(key)
+	p.obs.dialed(err)
+	if err != nil {
+		return nil, false, err
+	}
+	e := &entry{key: key, conn: conn, pool: p, stamp: p.now()}
+	e.used.Store(e.stamp)
+	e.refs.Store(1)
+	e.place = p.recency.PushFront(e)
+	p.table.putLocked(e)
+	return e, true, nil
+}
+
+// makeRoomLocked retires the least recently used entry if there is no room for
+// one more.
+func (p *Pool) makeRoomLocked() error {
+	live, total := p.recency.Len(), p.recency.Len()+len(p.draining)
+	if live < p.cfg.MaxConns && total < 2*p.cfg.MaxConns && p.closing < maxClosing {
+		return nil
+	}
+	full := fmt.Errorf("%w: %d are in use, %d more are draining, %d are being closed",
+		ErrPoolFull, live, len(p.draining), p.closing)
+	if p.closing >= maxClosing {
+		return full
+	}
+	if p.retireOldestUnusedLocked() {
+		return nil
+	}
+	if total >= 2*p.cfg.MaxConns {
+		return full
+	}
+	// All are in use. The calls of the oldest one go on while it drains.
+	p.retireLocked(p.recency.Back().Value.(*entry), reasonEvicted)
+	return nil
+}
+
+// retireOldestUnusedLocked retires the entry without calls that was used
+// longest ago, as far as is known. In a first round entries that were used since
+// they were last looked at get a second chance, in a second round they do not.
+func (p *Pool) retireOldestUnusedLocked() bool {
+	for range 2 * p.recency.Len() {
+		place := p.recency.Back()
+		e := place.Value.(*entry)
+		used := e.used.Load()
+		if used == e.stamp && p.retireUnusedLocked(e, reasonEvicted) {
+			return true
+		}
+		e.stamp = used
+		p.recency.MoveToFront(place)
+	}
+	return false
+}

@@ -33,13 +33,11 @@ type Request struct {
 
 // Exchange is the caller's side of one call. The gateway's call implements it.
 //
-// RecvMsg is called from one goroutine, SendHeader, SendMsg and SetTrailer
-// from one other, at the same time. For a unary call all of them are called
-// from the goroutine that called Forward.
-//
-// A blocked RecvMsg must return once the context given to Forward is done or
-// the exchange is over. Forward never waits for it after the backend has ended
-// the call (see [Backend.Forward]).
+// All its methods are called from the goroutine that called Forward; except
+// that RecvMsg of a call with ClientStreams is called from one other goroutine,
+// at the same time as the rest. A blocked RecvMsg must return once the context
+// given to Forward is done or the caller's stream is over. Forward does not wait
+// for it once the backend has ended the call: see [Backend.Forward].
 type Exchange interface {
 	// RecvMsg returns the next request message, io.EOF after the last. The
 	// receiver owns the message and frees it.

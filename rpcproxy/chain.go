@@ -1,0 +1,202 @@
+package rpcproxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
+)
+
+// step is one link of the chain that every attempt runs through.
+type step func(ctx context.Context, a *attempt) error
+
+// chain is built once per backend. Retries will stand between restrict and
+// send, so that the limit is that of all tries together, and the breaker sees
+// the last one's outcome.
+func chain(reserve time.Duration) step {
+	return observe(guard(restrict(reserve, send)))
+}
+
+// observe counts the attempt. One that the breaker refuses is none.
+func observe(next step) step {
+	return func(ctx context.Context, a *attempt) error {
+		start := time.Now()
+		err := next(ctx, a)
+		var open *BreakerOpenError
+		if errors.As(err, &open) {
+			a.method.rejections.Inc()
+			return err
+		}
+		code := codeOf(err)
+		a.method.count(code, time.Since(start))
+		a.backend.noteReach(err)
+		return err
+	}
+}
+
+// codeOf is the code an attempt counts as.
+func codeOf(err error) codes.Code {
+	var (
+		unreachable *UnreachableError
+		timeout     *TimeoutError
+		exchange    *ExchangeError
+	)
+	switch {
+	case err == nil:
+		return codes.OK
+	case errors.As(err, &unreachable):
+		return codes.Unavailable
+	case errors.As(err, &timeout):
+		return codes.DeadlineExceeded
+	case errors.As(err, &exchange), errors.Is(err, context.Canceled):
+		return codes.Canceled
+	default: // StatusError, LocalError
+		return status.Code(err)
+	}
+}
+
+// guard asks the method's breaker.
+func guard(next step) step {
+	return func(ctx context.Context, a *attempt) error {
+		pass, err := a.method.breaker.Allow()
+		if err != nil {
+			refused := &BreakerOpenError{Backend: a.backend.name, Method: a.request.Method}
+			var open *breaker.OpenError
+			if errors.As(err, &open) {
+				refused.RetryAfter = open.RetryAfter
+			}
+			return refused
+		}
+		a.pass = pass
+		outcome := breaker.Ignored // should next panic
+		defer func() { a.pass.Done(outcome) }()
+		err = next(ctx, a)
+		outcome = a.outcome(err)
+		return err
+	}
+}
+
+// outcome is what the attempt says about the backend. The counted codes are
+// zRPC's; but what only one app causes says nothing, or it could shut out the
+// others: its own deadline, its cancellation, its bad request, our own limits.
+func (a *attempt) outcome(err error) breaker.Outcome {
+	var (
+		answered    *StatusError
+		unreachable *UnreachableError
+		timeout     *TimeoutError
+		local       *LocalError
+	)
+	switch {
+	case err == nil:
+		return breaker.Success
+	case errors.As(err, &answered):
+		switch code := answered.Status.Code(); {
+		case code == codes.Canceled, code == codes.DeadlineExceeded && a.limit.byCaller:
+			return breaker.Ignored
+		case speaksAgainst(code):
+			return breaker.Failure
+		default:
+			return breaker.Success
+		}
+	case errors.As(err, &unreachable):
+		return breaker.Failure
+	case errors.As(err, &timeout):
+		if timeout.CallerDeadline || a.callerMayBeSlow() {
+			return breaker.Ignored
+		}
+		return breaker.Failure
+	case errors.As(err, &local):
+		if local.Cause == nil && local.Status.Code() != codes.ResourceExhausted && speaksAgainst(local.Status.Code()) {
+			return breaker.Failure
+		}
+		return breaker.Ignored
+	default: // ExchangeError, context.Canceled
+		return breaker.Ignored
+	}
+}
+
+// callerMayBeSlow tells of a stream whether the caller may be the one who took
+// the time, by not sending or not reading.
+func (a *attempt) callerMayBeSlow() bool {
+	return a.streams() && (a.header != nil || a.request.ClientStreams && !a.sent.Load())
+}
+
+// speaksAgainst is zRPC's rule of which codes count against a backend.
+func speaksAgainst(code codes.Code) bool {
+	switch code {
+	case codes.DeadlineExceeded, codes.Internal, codes.Unavailable, codes.DataLoss,
+		codes.Unimplemented, codes.ResourceExhausted:
+		return true
+	default:
+		return false
+	}
+}
+
+// restrict gives the attempt its deadline: the caller's or the configured
+// limit, whichever is sooner, less a reserve in which the gateway can still
+// answer. Of a short time no more than a quarter is kept back.
+func restrict(reserve time.Duration, next step) step {
+	return func(ctx context.Context, a *attempt) error {
+		now := time.Now()
+		var deadline time.Time
+		if own := a.method.limit(a.request); own > 0 {
+			deadline = now.Add(own)
+		}
+		sooner := func(t time.Time) {
+			if deadline.IsZero() || t.Before(deadline) {
+				deadline = t
+				a.limit.byCaller = true
+			}
+		}
+		if t, ok := ctx.Deadline(); ok {
+			sooner(t)
+		}
+		if t := a.request.Deadline; !t.IsZero() {
+			sooner(t)
+		}
+		if deadline.IsZero() {
+			return next(ctx, a)
+		}
+		budget := deadline.Sub(now)
+		if budget <= 0 {
+			return a.timedOut()
+		}
+		kept := max(0, min(reserve, budget/4))
+		a.limit.timeout = budget - kept
+		ctx, cancel := context.WithDeadline(ctx, deadline.Add(-kept))
+		defer cancel()
+		return next(ctx, a)
+	}
+}
+
+// send acquires a connection and takes the unary or the stream road.
+func send(ctx context.Context, a *attempt) error {
+	lease, err := a.backend.pool.Acquire(ctx, a.request.Credential)
+	if err != nil {
+		return a.notAcquired(ctx, err)
+	}
+	a.lease = lease
+	defer lease.Release()
+	ctx = a.outgoing(ctx)
+	if a.streams() {
+		return a.stream(ctx)
+	}
+	return a.unary(ctx)
+}
+
+func (a *attempt) notAcquired(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, ErrPoolFull):
+		return &LocalError{Backend: a.backend.name, Status: status.New(codes.ResourceExhausted, err.Error()), Cause: err}
+	case errors.Is(err, ErrClosed):
+		return &LocalError{Backend: a.backend.name, Status: status.New(codes.Unavailable, err.Error()), Cause: err}
+	case ctx.Err() != nil:
+		return a.fail(ctx, status.FromContextError(ctx.Err()).Err())
+	default:
+		return &UnreachableError{Backend: a.backend.name, Target: a.backend.target, Cause: err}
+	}
+}

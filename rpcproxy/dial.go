@@ -1,0 +1,170 @@
+package rpcproxy
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/resolver"
+
+	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/discovery"
+	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
+)
+
+// firstBackoff is the pause after the first failed attempt to connect. grpc-go
+// waits a second, during which calls fail though the backend may be back.
+const firstBackoff = 200 * time.Millisecond
+
+// dialer makes the connections of one backend.
+type dialer struct {
+	target        string
+	cfg           config.Conn
+	transport     credentials.TransportCredentials
+	serviceConfig string
+	resolvers     []resolver.Builder
+	// Whether connections carry the credential that they are keyed by.
+	attach bool
+	// More options, for tests.
+	extra []grpc.DialOption
+}
+
+func newDialer(cfg config.Backend, o Options) (*dialer, error) {
+	target, err := targetOf(cfg, o.Target)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := transportCredentials(cfg.TLS)
+	if err != nil {
+		return nil, err
+	}
+	serviceConfig, err := balancer.ServiceConfig(cfg.Balancer)
+	if err != nil {
+		return nil, err
+	}
+	d := &dialer{
+		target: target, cfg: cfg.Conn, transport: transport, serviceConfig: serviceConfig,
+		resolvers: append([]resolver.Builder{discovery.StaticBuilder()}, o.Resolvers...),
+		attach:    cfg.Pool.Key == "credential" && cfg.Credentials != "drop",
+		extra:     o.dialOptions,
+	}
+	// What can be wrong with the target or an option shows now.
+	conn, err := d.dial(Credential{})
+	if err != nil {
+		return nil, err
+	}
+	return d, conn.Close()
+}
+
+// targetOf is where the backend is.
+func targetOf(cfg config.Backend, target string) (string, error) {
+	switch {
+	case target != "":
+		return target, nil
+	case len(cfg.Endpoints) > 0:
+		return discovery.StaticTarget(cfg.Endpoints), nil
+	case cfg.Etcd != nil:
+		return discovery.EtcdTarget(*cfg.Etcd), nil
+	case cfg.Target != "":
+		return cfg.Target, nil
+	default:
+		return "", errors.New("no target: one of endpoints, etcd and target must be set")
+	}
+}
+
+// dial makes a connection for a key. It does no I/O: the connection is idle
+// until it is used or told to connect.
+func (d *dialer) dial(key Credential) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient(d.target, d.options(key)...)
+	if err != nil {
+		return nil, fmt.Errorf("target %q: %w", d.target, err)
+	}
+	return conn, nil
+}
+
+// options are made afresh for each connection: appending a credential to a
+// shared slice can put it on another's connection.
+func (d *dialer) options(key Credential) []grpc.DialOption {
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(d.transport.Clone()),
+		grpc.WithDefaultServiceConfig(d.serviceConfig),
+		grpc.WithResolvers(slices.Clone(d.resolvers)...),
+		grpc.WithUserAgent("rpcgate"),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{
+				BaseDelay:  min(firstBackoff, d.cfg.MaxBackoff),
+				Multiplier: 1.6,
+				Jitter:     0.2,
+				MaxDelay:   d.cfg.MaxBackoff,
+			},
+			MinConnectTimeout: d.cfg.ConnectTimeout,
+		}),
+		// The pool has its own idle timeout. grpc-go's would leave a connection
+		// that looks alive and must be made anew, resolver and all, by the first
+		// call.
+		grpc.WithIdleTimeout(0),
+	}
+	// A backend's own service config, say from DNS, must not set policies that
+	// are configured here. For xds it is where the endpoints come from.
+	if !strings.HasPrefix(d.target, "xds:") {
+		options = append(options, grpc.WithDisableServiceConfig())
+	}
+	if d.cfg.KeepaliveTime > 0 {
+		options = append(options, grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time:                d.cfg.KeepaliveTime,
+			Timeout:             d.cfg.KeepaliveTimeout,
+			PermitWithoutStream: d.cfg.KeepaliveIdle,
+		}))
+	}
+	if d.attach && !key.IsZero() {
+		options = append(options, grpc.WithPerRPCCredentials(newRPCCredentials(key)))
+	}
+	return append(options, d.extra...)
+}
+
+// transportCredentials are clear text without configuration.
+func transportCredentials(cfg *config.ClientTLS) (credentials.TransportCredentials, error) {
+	if cfg == nil {
+		return insecure.NewCredentials(), nil
+	}
+	t := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		ServerName:         cfg.ServerName,
+		InsecureSkipVerify: cfg.InsecureSkipVerify, //nolint:gosec // asked for, for trying out
+	}
+	if cfg.CAFile != "" {
+		pem, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls ca_file: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls ca_file: %s holds no certificate", cfg.CAFile)
+		}
+	}
+	if cfg.CertFile != "" || cfg.KeyFile != "" {
+		load := func() (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+			if err != nil {
+				return nil, fmt.Errorf("tls cert_file and key_file: %w", err)
+			}
+			return &cert, nil
+		}
+		if _, err := load(); err != nil {
+			return nil, err
+		}
+		// Read for each handshake, so that a renewed certificate is taken up.
+		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	}
+	return credentials.NewTLS(t), nil
+}

@@ -1,0 +1,111 @@
+package rpcproxy
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+)
+
+// stream pumps messages both ways until the backend ends the call, the caller
+// goes away, or the time is up. One message at a time is under way in each
+// direction, so that a slow reader slows the writer down.
+//
+// Responses are pumped on the caller's goroutine, requests on another where the
+// caller streams. That one has no owner that waits for it: it may sit in the
+// exchange's RecvMsg, which only the end of Forward, and so of the caller's
+// stream, unblocks. Anything else it does ends with ctx.
+func (a *attempt) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	desc := &grpc.StreamDesc{ClientStreams: a.request.ClientStreams, ServerStreams: a.request.ServerStreams}
+	s, err := a.lease.Conn().NewStream(ctx, desc, a.request.Method, a.callOptions()...)
+	if err != nil {
+		a.in.Free()
+		return a.fail(ctx, err)
+	}
+	if a.request.ClientStreams {
+		go a.pumpRequests(ctx, s, cancel)
+	} else {
+		err := s.SendMsg(&a.in) // half-closes, too
+		a.in.Free()
+		if err != nil {
+			return a.fail(ctx, err)
+		}
+	}
+	if err := a.pumpResponses(s); !errors.Is(err, io.EOF) {
+		return a.ended(ctx, s, err)
+	}
+	a.ex.SetTrailer(tidyTrailer(s.Trailer(), nil))
+	return nil
+}
+
+// ended makes of the error that ended the response side the one that Forward
+// returns.
+func (a *attempt) ended(ctx context.Context, s grpc.ClientStream, err error) error {
+	var exchange *ExchangeError
+	if errors.As(err, &exchange) {
+		return a.exchangeFailed(exchange) // the trailer is not to be touched: the stream still runs
+	}
+	a.trailer = s.Trailer()
+	err = a.fail(ctx, err)
+	var answered *StatusError
+	if errors.As(err, &answered) {
+		a.ex.SetTrailer(tidyTrailer(a.trailer, answered.Status))
+	}
+	return err
+}
+
+// pumpRequests sends the caller's messages on, and its half-close. A failure of
+// the exchange ends the call with that as the cause.
+func (a *attempt) pumpRequests(ctx context.Context, s grpc.ClientStream, cancel context.CancelCauseFunc) {
+	for ctx.Err() == nil {
+		msg, err := a.ex.RecvMsg()
+		if errors.Is(err, io.EOF) {
+			a.sent.Store(true)
+			_ = s.CloseSend() // always nil
+			return
+		}
+		if err != nil {
+			cancel(&ExchangeError{Err: err})
+			return
+		}
+		frame := Frame{Data: msg}
+		err = s.SendMsg(&frame)
+		frame.Free()
+		if err != nil {
+			return // the stream is over; RecvMsg gives its status
+		}
+	}
+}
+
+// pumpResponses gives the exchange what the backend answers. It returns io.EOF
+// after an OK status, and an *[ExchangeError] if the exchange failed.
+func (a *attempt) pumpResponses(s grpc.ClientStream) error {
+	// Headers go out as they come, be there a message or not. With none, which
+	// is no error, RecvMsg gives the status.
+	header, err := s.Header()
+	if err != nil {
+		return err
+	}
+	if header != nil {
+		a.header = header
+		if err := a.ex.SendHeader(tidyHeader(header)); err != nil {
+			return &ExchangeError{Err: err}
+		}
+	}
+	for {
+		if err := s.RecvMsg(&a.out); err != nil {
+			a.out.Free()
+			return err
+		}
+		a.pass.Progress()
+		if err := a.ex.SendMsg(a.out.Take()); err != nil {
+			return &ExchangeError{Err: err}
+		}
+		if !a.request.ServerStreams {
+			return io.EOF // RecvMsg has seen the status
+		}
+	}
+}
