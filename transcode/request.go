@@ -46,12 +46,11 @@ func (st *requestState) forgetParameters() {
 // The body and a path variable that set two members of one oneof are refused.
 // The query sets neither what the path binds nor what lies in the body.
 func (m *Method) AppendRequest(dst []byte, in Input) ([]byte, error) {
-	start := len(dst)
-	dst, err := m.appendRequest(dst, in)
+	out, err := m.appendRequest(dst, in)
 	if err != nil {
-		return dst[:start], err
+		return dst, err
 	}
-	return dst, nil
+	return out, nil
 }
 
 func (m *Method) appendRequest(dst []byte, in Input) ([]byte, error) {

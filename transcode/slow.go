@@ -57,7 +57,7 @@ func (m *Method) slowBody(dst, body []byte) ([]byte, error) {
 	// protojson knows messages only: a body that is one value of a field is given to it as a message of that
 	// field alone. It must be one value, or it could name further fields.
 	if !json.Valid(body) {
-		return dst, jsonError(body, 0, "", json.Unmarshal(body, new(any)))
+		return dst, jsonError(body, 0, pathString(m.body), json.Unmarshal(body, new(any)))
 	}
 	object := make([]byte, 0, len(body)+len(leaf.name)+5)
 	object = append(object, `{"`...)
@@ -169,17 +169,17 @@ func (m *Method) slowResponse(dst, wire []byte) ([]byte, error) {
 	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: m.engine.types}).Unmarshal(wire, msg); err != nil {
 		return dst, m.responseError(err)
 	}
-	start := len(dst)
+	var out []byte
 	var err error
 	if m.response == nil {
-		dst, err = m.engine.marshalJSON().MarshalAppend(dst, msg)
+		out, err = m.engine.marshalJSON().MarshalAppend(dst, msg)
 	} else {
-		dst, err = m.engine.slowField(dst, msg, m.response)
+		out, err = m.engine.slowField(dst, msg, m.response)
 	}
 	if err != nil {
-		return dst[:start], m.responseError(err)
+		return dst, m.responseError(err)
 	}
-	return compact(dst, start), nil
+	return compact(out, len(dst)), nil
 }
 
 func (m *Method) responseError(err error) error {

@@ -1,0 +1,12 @@
+package transcode
+
+// The two engines apart, for the tests that compare them.
+
+// SlowBody appends a body by dynamicpb and protojson.
+func (m *Method) SlowBody(dst, body []byte) ([]byte, error) { return m.slowBody(dst, body) }
+
+// SlowResponse shows a response by dynamicpb and protojson.
+func (m *Method) SlowResponse(dst, wire []byte) ([]byte, error) { return m.slowResponse(dst, wire) }
+
+// Linked adds the program's own types to a resolver.
+func Linked(types Resolver) Resolver { return linked(types) }

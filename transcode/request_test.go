@@ -1,0 +1,154 @@
+package transcode_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/transcode"
+)
+
+func TestAppendRequest(t *testing.T) {
+	tests := []struct {
+		name    string
+		method  protoreflect.FullName // echo when empty
+		binding transcode.Binding
+		strict  bool // unknown fields are refused
+		body    string
+		query   string
+		vars    []string
+		want    string // the message as JSON
+		field   string // of the *Error, when one is wanted
+		reason  string // what the error says, in part
+	}{
+		// Bodies.
+		{name: "whole body", binding: transcode.Binding{Body: "*"}, body: ` {"stringValue":"x","int64_value":"9007199254740993"} `, want: `{"stringValue":"x","int64Value":"9007199254740993"}`},
+		{name: "64-bit number without quotes stays exact", binding: transcode.Binding{Body: "*"}, body: `{"int64Value":9007199254740993,"uint64Value":18446744073709551615}`, want: `{"int64Value":"9007199254740993","uint64Value":"18446744073709551615"}`},
+		{name: "empty body is the empty message", binding: transcode.Binding{Body: "*"}, want: `{}`},
+		{name: "blank body is the empty message", binding: transcode.Binding{Body: "*"}, body: " \r\n\t", want: `{}`},
+		{name: "garbage after the body", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":"b"}x`, reason: "request body: malformed JSON (line 1, column 20)"},
+		{name: "two objects in a row", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":"b"}{"stringValue":"c"}`, reason: "request body"},
+		{name: "two objects on two lines", binding: transcode.Binding{Body: "*"}, body: "{}\n{}", reason: "request body: unexpected object (line 2, column 1)"},
+		{name: "closing brace too many", binding: transcode.Binding{Body: "*"}, body: `{}}`, reason: "request body"},
+		{name: "null is no message", binding: transcode.Binding{Body: "*"}, body: `null`, reason: "request body: unexpected null"},
+		{name: "array is no message", binding: transcode.Binding{Body: "*"}, body: `[]`, reason: "request body: unexpected array"},
+		{name: "null is a value", method: "everything.Service.Anything", binding: transcode.Binding{Body: "*"}, body: `null`, want: `null`},
+		{name: "null leaves a field unset", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":null,"sub":null,"strings":null,"labels":null,"time":null}`, want: `{}`},
+		{name: "null in a list", binding: transcode.Binding{Body: "*"}, body: `{"strings":["a",null]}`, field: "strings[1]", reason: "not a valid string"},
+		{name: "truncated", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":"b`, reason: "request body: the JSON ends too early"},
+		{name: "invalid UTF-8", binding: transcode.Binding{Body: "*"}, body: "{\"stringValue\":\"\xff\"}", field: "stringValue", reason: "not valid UTF-8"},
+		{name: "lone surrogate", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":"\ud800 abcdef"}`, field: "stringValue", reason: "malformed escape"},
+		{name: "wrong kind", binding: transcode.Binding{Body: "*"}, body: `{"subs":[{},{"labels":{"a":"x"},"sub":{"int32Value":"secret"}}]}`, field: "subs[1].sub.int32Value", reason: "not a valid int32"},
+		{name: "out of range", binding: transcode.Binding{Body: "*"}, body: `{"uint32Value":4294967296}`, field: "uint32Value", reason: "not a valid uint32"},
+		{name: "object for a scalar", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":{}}`, field: "stringValue", reason: "not a valid string"},
+		{name: "scalar for an object", binding: transcode.Binding{Body: "*"}, body: `{"sub":"x"}`, field: "sub", reason: "unexpected string"},
+		{name: "unknown field ignored", binding: transcode.Binding{Body: "*"}, body: `{"nope":{"a":[1,{}]},"boolValue":true}`, want: `{"boolValue":true}`},
+		{name: "unknown field refused", strict: true, binding: transcode.Binding{Body: "*"}, body: `{"sub":{"nope":1}}`, field: "sub.nope", reason: "no such field"},
+		{name: "field twice", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":"a","string_value":"b"}`, field: "string_value", reason: "given more than once"},
+		{name: "map key twice", binding: transcode.Binding{Body: "*"}, body: `{"byInt":{"1":"a","01":"b"}}`, field: "byInt.01", reason: "given more than once"},
+		{name: "two members of a oneof", binding: transcode.Binding{Body: "*"}, body: `{"choiceInt":1,"choiceString":"b"}`, field: "choiceString", reason: "another member of oneof choice is set already"},
+		{name: "bad timestamp", binding: transcode.Binding{Body: "*"}, body: `{"time":"yesterday"}`, field: "time", reason: "not a valid google.protobuf.Timestamp"},
+		{name: "unknown Any", binding: transcode.Binding{Body: "*"}, body: `{"any":{"@type":"type.googleapis.com/no.Such"}}`, field: "any.@type", reason: "the type is not known"},
+		{name: "Any of a type of the backend", binding: transcode.Binding{Body: "*"}, body: `{"any":{"@type":"type.googleapis.com/everything.Small","id":"1"}}`, want: `{"any":{"@type":"type.googleapis.com/everything.Small","id":"1"}}`},
+		{name: "Any of a type linked into the program", binding: transcode.Binding{Body: "*"}, body: `{"any":{"@type":"type.googleapis.com/google.protobuf.Duration","value":"1s"}}`, want: `{"any":{"@type":"type.googleapis.com/google.protobuf.Duration","value":"1s"}}`},
+		{name: "nested too deeply", binding: transcode.Binding{Body: "*"}, body: strings.Repeat(`{"sub":`, 101) + `{}` + strings.Repeat(`}`, 101), reason: "nested too deeply"},
+		{name: "deep but not too deep", binding: transcode.Binding{Body: "*"}, body: strings.Repeat(`{"sub":`, 99) + `{}` + strings.Repeat(`}`, 99), want: strings.Repeat(`{"sub":`, 99) + `{}` + strings.Repeat(`}`, 99)},
+		{name: "proto name clashes with JSON name", method: "everything.Service.EchoClashing", binding: transcode.Binding{Body: "*"}, body: `{"bar":1,"baz":2}`, want: `{"bar":1,"baz":2}`},
+		{name: "proto name clashes with JSON name in the query", method: "everything.Service.EchoClashing", query: "foo=1&bar=2", want: `{"bar":1,"baz":2}`},
+
+		// Bodies of one field.
+		{name: "body is a message field", binding: transcode.Binding{Body: "sub"}, body: `{"stringValue":"x"}`, want: `{"sub":{"stringValue":"x"}}`},
+		{name: "body is a field inside", binding: transcode.Binding{Body: "sub.other_sub"}, body: `{"stringValue":"x"}`, want: `{"sub":{"otherSub":{"stringValue":"x"}}}`},
+		{name: "body is a scalar", binding: transcode.Binding{Body: "int64_value"}, body: ` "9007199254740993" `, want: `{"int64Value":"9007199254740993"}`},
+		{name: "body is a string", binding: transcode.Binding{Body: "string_value"}, body: `"a\u00e4"`, want: `{"stringValue":"aä"}`},
+		{name: "body is a list", binding: transcode.Binding{Body: "smalls"}, body: `[{"id":1},{"id":2}]`, want: `{"smalls":[{"id":"1"},{"id":"2"}]}`},
+		{name: "body is a map", binding: transcode.Binding{Body: "labels"}, body: `{"a":"b"}`, want: `{"labels":{"a":"b"}}`},
+		{name: "body is a timestamp", binding: transcode.Binding{Body: "time"}, body: `"2020-01-02T03:04:05Z"`, want: `{"time":"2020-01-02T03:04:05Z"}`},
+		{name: "a scalar body cannot name further fields", binding: transcode.Binding{Body: "int32_value"}, body: `1,"stringValue":"x"`, field: "int32_value", reason: "malformed JSON"},
+		{name: "a list body cannot name further fields", binding: transcode.Binding{Body: "strings"}, body: `[],"stringValue":"x"`, field: "strings", reason: "malformed JSON"},
+		{name: "empty body leaves the field unset", binding: transcode.Binding{Body: "sub"}, want: `{}`},
+		{name: "null for a message field", binding: transcode.Binding{Body: "sub"}, body: `null`, field: "sub", reason: "unexpected null"},
+		{name: "null for a list", binding: transcode.Binding{Body: "strings"}, body: `null`, want: `{}`},
+		{name: "error inside a field's body", binding: transcode.Binding{Body: "sub"}, body: `{"ints":[1,2,"x"]}`, field: "sub.ints[2]", reason: "not a valid int32"},
+		{name: "error inside a list's body", binding: transcode.Binding{Body: "ints"}, body: `[1,2,"x"]`, field: "ints[2]", reason: "not a valid int32 (line 1, column 6)"},
+		{name: "no body bound, one sent", body: `{"stringValue":"x"}`, want: `{}`},
+
+		// Path variables.
+		{name: "path wins over the body", binding: transcode.Binding{Body: "*", Vars: []string{"string_value"}}, body: `{"stringValue":"B","int32Value":1}`, vars: []string{"A"}, want: `{"stringValue":"A","int32Value":1}`},
+		{name: "path's zero wins over the body", binding: transcode.Binding{Body: "*", Vars: []string{"int32_value"}}, body: `{"int32Value":5}`, vars: []string{"0"}, want: `{}`},
+		{name: "path merges into the body's message", binding: transcode.Binding{Body: "*", Vars: []string{"sub.int64_value"}}, body: `{"sub":{"stringValue":"s","int64Value":1}}`, vars: []string{"-2"}, want: `{"sub":{"stringValue":"s","int64Value":"-2"}}`},
+		{name: "path list replaces the body's", binding: transcode.Binding{Body: "*", Vars: []string{"strings"}}, body: `{"strings":["x","y"],"boolValue":true}`, vars: []string{"a,b"}, want: `{"strings":["a","b"],"boolValue":true}`},
+		{name: "path timestamp replaces the body's", binding: transcode.Binding{Body: "*", Vars: []string{"time"}}, body: `{"time":"2020-01-01T00:00:00.5Z"}`, vars: []string{"2021-01-01T00:00:00Z"}, want: `{"time":"2021-01-01T00:00:00Z"}`},
+		{name: "path wrapper replaces the body's", binding: transcode.Binding{Body: "*", Vars: []string{"int32_wrapper"}}, body: `{"int32Wrapper":7}`, vars: []string{"0"}, want: `{"int32Wrapper":0}`},
+		{name: "path mask replaces the body's", binding: transcode.Binding{Body: "*", Vars: []string{"mask"}}, body: `{"mask":"a,b"}`, vars: []string{"c"}, want: `{"mask":"c"}`},
+		{name: "path list inside the body's message", binding: transcode.Binding{Body: "sub", Vars: []string{"sub.strings"}}, body: `{"strings":["x"],"int32Value":1}`, vars: []string{"a"}, want: `{"sub":{"strings":["a"],"int32Value":1}}`},
+		{name: "path and body set one oneof", binding: transcode.Binding{Body: "*", Vars: []string{"choice_int"}}, body: `{"choiceString":"x"}`, vars: []string{"1"}, field: "choice_int", reason: "the body sets another member of oneof choice"},
+		{name: "path and body set one oneof inside", binding: transcode.Binding{Body: "*", Vars: []string{"choice_small.b"}}, body: `{"choiceSmall":{"a":"x"}}`, vars: []string{"1"}, field: "choice_small.b", reason: "the body sets another member of oneof kind"},
+		{name: "path and body set the same member", binding: transcode.Binding{Body: "*", Vars: []string{"choice_int"}}, body: `{"choiceInt":5}`, vars: []string{"0"}, want: `{"choiceInt":0}`},
+		{name: "path enum by name", binding: transcode.Binding{Vars: []string{"color"}}, vars: []string{"GREEN"}, want: `{"color":"GREEN"}`},
+		{name: "path enum by number", binding: transcode.Binding{Vars: []string{"color"}}, vars: []string{"-1"}, want: `{"color":"BELOW"}`},
+		{name: "path value is bad", binding: transcode.Binding{Vars: []string{"sub.int32_value"}}, vars: []string{"A"}, field: "sub.int32_value", reason: "not a valid int32"},
+		{name: "path value is missing", binding: transcode.Binding{Vars: []string{"string_value"}}, field: "string_value", reason: "missing"},
+		{name: "path value is not UTF-8", binding: transcode.Binding{Vars: []string{"string_value"}}, vars: []string{"\xff"}, field: "string_value", reason: "not valid UTF-8"},
+		{name: "slash and percent in a path value", binding: transcode.Binding{Vars: []string{"string_value"}}, vars: []string{"a/b%23"}, want: `{"stringValue":"a/b%23"}`},
+
+		// The query against path and body.
+		{name: "query cannot set what the path binds", binding: transcode.Binding{Vars: []string{"string_value"}}, query: "stringValue=B&string_value=C&int32Value=1", vars: []string{"A"}, want: `{"stringValue":"A","int32Value":1}`},
+		{name: "query cannot set around what the path binds", binding: transcode.Binding{Vars: []string{"time.seconds"}}, query: "time=2020-01-01T00:00:00Z", vars: []string{"1"}, want: `{"time":"1970-01-01T00:00:01Z"}`},
+		{name: "query sets beside what the path binds", binding: transcode.Binding{Vars: []string{"sub.string_value"}}, query: "sub.int32_value=3&sub.stringValue=B", vars: []string{"A"}, want: `{"sub":{"stringValue":"A","int32Value":3}}`},
+		{name: "query is ignored beside a whole body", binding: transcode.Binding{Body: "*"}, strict: true, query: "string_value=x&nope=1&%zz", want: `{}`},
+		{name: "query cannot set what lies in the body", binding: transcode.Binding{Body: "sub"}, body: `{"stringValue":"x"}`, query: "sub.stringValue=y&sub.sub.int32Value=1&sub.nope=2&int32Value=3", strict: true, want: `{"sub":{"stringValue":"x"},"int32Value":3}`},
+		{name: "query and path set one oneof", binding: transcode.Binding{Vars: []string{"choice_int"}}, query: "choiceString=x", vars: []string{"1"}, field: "choiceString", reason: "another member of oneof choice is set already"},
+		{name: "query and body set one oneof", binding: transcode.Binding{Body: "choice_small"}, body: `{}`, query: "choice_int=1", field: "choice_int", reason: "another member of oneof choice is set already"},
+		{name: "query sets the oneof that an empty body leaves", binding: transcode.Binding{Body: "choice_small"}, query: "choice_int=1", want: `{"choiceInt":1}`},
+
+		// Required fields may come from anywhere.
+		{name: "required from the path", method: legacy, binding: transcode.Binding{Body: "*", Vars: []string{"id"}}, body: `{"name":"x"}`, vars: []string{"1"}, want: `{"id":1,"name":"x"}`},
+		{name: "required is missing", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"name":"x"}`, field: "id", reason: "required"},
+		{name: "required is missing inside", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"subs":[{"id":2},{}]}`, field: "subs.id", reason: "required"},
+		{name: "group and extension", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"Inner":{"yes":true},"[old.extra]":"e"}`, want: `{"id":1,"Inner":{"yes":true},"[old.extra]":"e"}`},
+		{name: "group from the query", method: legacy, query: "id=1&Inner.yes=true&Inner.text=t", want: `{"id":1,"Inner":{"yes":true,"text":"t"}}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.method == "" {
+				tt.method = echo
+			}
+			m := compile(t, tt.method, tt.binding, config.JSON{EmitDefaults: true, DiscardUnknown: !tt.strict})
+			got, err := m.AppendRequest([]byte("before"), transcode.Input{Body: []byte(tt.body), Query: tt.query, Vars: tt.vars})
+			checkRequest(t, tt.method, got, err, tt.want, tt.field, tt.reason)
+		})
+	}
+}
+
+// checkRequest compares what became of a request, appended to "before".
+func checkRequest(t *testing.T, method protoreflect.FullName, got []byte, err error, want, field, reason string) {
+	t.Helper()
+	rest, ok := strings.CutPrefix(string(got), "before")
+	if !ok {
+		t.Fatalf("what was before is gone: %q", got)
+	}
+	if want == "" {
+		var bad *transcode.Error
+		if !errors.As(err, &bad) {
+			t.Fatalf("err = %v, want an *Error", err)
+		}
+		if rest != "" {
+			t.Errorf("appended %q beside the error", rest)
+		}
+		if bad.Field != field || !strings.Contains(bad.Reason, reason) {
+			t.Errorf("error is %q: %q, want %q: …%q…", bad.Field, bad.Reason, field, reason)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("err = %v (%v), want %s", err, errors.Unwrap(err), want)
+	}
+	if msg := decode(t, method, []byte(rest)); !proto.Equal(msg, parse(t, method, want)) {
+		t.Errorf("got  %s\nwant %s", show(msg), want)
+	}
+}
