@@ -42,7 +42,10 @@ func comments() (map[string]string, error) {
 
 func collectComments(g *ast.GenDecl, found map[string]string) {
 	for _, spec := range g.Specs {
-		t := spec.(*ast.TypeSpec)
+		t, ok := spec.(*ast.TypeSpec)
+		if !ok {
+			continue
+		}
 		s, ok := t.Type.(*ast.StructType)
 		if !ok {
 			continue

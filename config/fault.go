@@ -8,7 +8,7 @@ import (
 )
 
 // Fault is one thing that is wrong with a configuration.
-type Fault struct {
+type Fault struct { //nolint:errname // a fault is a finding, more than an error
 	File         string // as it was given to [Load]; empty in a configuration built in code
 	Line, Column int    // from 1; both 0 in a configuration built in code
 	Key          string // such as backends[0].breaker.kind; empty where the whole file is meant
@@ -37,7 +37,7 @@ func (f Fault) Error() string {
 }
 
 // Faults is everything that is wrong with a configuration, in the order of the file.
-type Faults []Fault
+type Faults []Fault //nolint:errname // as Fault
 
 // Error gives the faults, one a line.
 func (fs Faults) Error() string {

@@ -24,7 +24,7 @@ func TestFaults(t *testing.T) {
 		"list for a section":    {"http: [a]\n", []string{"6:7: http: is a list, but a section with keys is wanted"}},
 		"text for a list":       {"    services: shop.Shop\n", []string{"6:15: backends[0].services: is text, but a list is wanted"}},
 		"section for a value":   {"    timeout: {a: 1}\n", []string{"6:14: backends[0].timeout: is a section with keys, but a duration like 2s is wanted"}},
-		"number for text":       {"    target: 5\n", []string{"6:13: backends[0].target: is a number, true or false, but text is wanted; put it in quotes"}},
+		"number for text":       {"    target: 5\n", []string{"6:13: backends[0].target: is a number, but text is wanted; put it in quotes"}},
 		"text for a number":     {"redos: 1\nhttp: {max_concurrent_streams: many}\n", []string{`6:1: redos: unknown key; did you mean "redis"?`, "7:32: http.max_concurrent_streams: is not a number"}},
 		"quoted number":         {"http: {max_concurrent_streams: '5'}\n", []string{"without quotes"}},
 		"text for a switch":     {"    annotations: yes\n", []string{"6:18: backends[0].annotations: is not true or false"}},

@@ -28,7 +28,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, pathless(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, pathless(err)
@@ -86,38 +86,37 @@ func readSecretFile(path string) (string, error) {
 	return secret, nil
 }
 
-// readAuthorities checks a PEM file of certificate authorities, and gives its certificates.
-func readAuthorities(path string) ([]*x509.Certificate, error) {
+// checkCertificates checks that a PEM file holds certificates, and nothing else in their place.
+func checkCertificates(path string) error {
 	data, err := readFile(path, maxPEMFile)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var certificates []*x509.Certificate
+	count := 0
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
 			continue
 		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("certificate %d of the file: %w", len(certificates)+1, err)
+		count++
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf("certificate %d of the file: %w", count, err)
 		}
-		certificates = append(certificates, certificate)
 	}
-	if len(certificates) == 0 {
-		return nil, errors.New("the file holds no PEM certificate")
+	if count == 0 {
+		return errors.New("the file holds no PEM certificate")
 	}
-	return certificates, nil
+	return nil
 }
 
 // readKeyPair checks that a certificate and its key belong together, and gives
-// when the certificate ends. The error tells which of the two files it is about.
+// when the certificate ends. Which error it is tells which of the two files it is about.
 func readKeyPair(certFile, keyFile string) (end time.Time, certErr, keyErr error) {
 	certPEM, certErr := readFile(certFile, maxPEMFile)
 	keyPEM, keyErr := readFile(keyFile, maxPEMFile)
 	if certErr != nil || keyErr != nil {
 		return end, certErr, keyErr
 	}
-	if _, err := readAuthorities(certFile); err != nil {
+	if err := checkCertificates(certFile); err != nil {
 		return end, err, nil
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)

@@ -22,15 +22,15 @@ func (e *valueError) Error() string {
 // error is a *valueError.
 func parseScalar(t reflect.Type, text string) (reflect.Value, error) {
 	v := reflect.New(t).Elem()
-	switch {
-	case t == durationType:
+	switch t {
+	case durationType:
 		d, err := parseDuration(text)
 		if err != nil {
 			return v, err
 		}
 		v.SetInt(int64(d))
 		return v, nil
-	case t == sizeType:
+	case sizeType:
 		s, err := ParseSize(text)
 		if err != nil {
 			return v, err

@@ -107,7 +107,7 @@ func (v *validator) authorities(file, key string) {
 	if file == "" {
 		return
 	}
-	if _, err := readAuthorities(file); err != nil {
+	if err := checkCertificates(file); err != nil {
 		v.fault(key, "%s: %v", v.show(key, file), err)
 	}
 }
