@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -26,6 +27,8 @@ const (
 	keepaliveTime    = 10 * time.Second
 	keepaliveTimeout = 3 * time.Second
 	maxReconnect     = 5 * time.Second
+
+	defaultDialTimeout = 3 * time.Second
 )
 
 // Dial returns a client of the etcd that cfg names. It connects, and logs in,
@@ -39,7 +42,8 @@ func Dial(cfg config.Etcd) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
-	params := grpc.ConnectParams{Backoff: grpcbackoff.DefaultConfig, MinConnectTimeout: cfg.DialTimeout}
+	dialTimeout := cmp.Or(cfg.DialTimeout, defaultDialTimeout)
+	params := grpc.ConnectParams{Backoff: grpcbackoff.DefaultConfig, MinConnectTimeout: dialTimeout}
 	params.Backoff.MaxDelay = maxReconnect
 	var login lazyLogin
 	cli, err := clientv3.New(clientv3.Config{
@@ -47,7 +51,7 @@ func Dial(cfg config.Etcd) (*clientv3.Client, error) {
 		Username:             cfg.Username,
 		Password:             cfg.Password.Reveal(),
 		TLS:                  tlsConfig,
-		DialTimeout:          cfg.DialTimeout,
+		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    keepaliveTime,
 		DialKeepAliveTimeout: keepaliveTimeout,
 		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(params), grpc.WithChainUnaryInterceptor(login.intercept)},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -170,7 +171,7 @@ func (r *Registration) restore(ctx context.Context, lease clientv3.LeaseID) erro
 func (r *Registration) deregister(ctx context.Context, lease clientv3.LeaseID) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registerTimeout)
 	defer cancel()
-	if _, err := r.cli.Revoke(ctx, lease); err != nil {
+	if _, err := r.cli.Revoke(ctx, lease); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("deregistering %s: %w", r.entry(lease), err)
 	}
 	r.log.Info("deregistered from etcd")

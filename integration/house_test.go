@@ -30,39 +30,40 @@ type houseRule struct {
 	pattern *regexp.Regexp
 	but     string // folders (or files) it is not for, as a pattern over paths inside the module
 	reason  string
+	breach  string // a line that breaks it
 }
 
 func houseRules() []houseRule {
-	rule := func(name string, w where, pattern, but, reason string) houseRule {
-		return houseRule{name, w, regexp.MustCompile(pattern), but, reason}
+	rule := func(name string, w where, pattern, but, reason, breach string) houseRule {
+		return houseRule{name, w, regexp.MustCompile(pattern), but, reason, breach}
 	}
 	return []houseRule{
 		rule("time.After", code, `\btime\.(After|Tick)\(`, ``,
-			"its timer lives until it fires, once per pass of a loop; stop a time.Timer or time.Ticker"),
+			"its timer lives until it fires, once per pass of a loop; stop a time.Timer or time.Ticker", `case <-time.After(limit):`),
 		rule("sleep", code, `\btime\.Sleep\(`, ``,
-			"a sleep cannot be cancelled; select on a timer and the context"),
+			"a sleep cannot be cancelled; select on a timer and the context", `time.Sleep(pause)`),
 		rule("sleep in tests", realTests, `\btime\.Sleep\(`, `_bench_test\.go$|/bench_test\.go$`,
-			"wait for a condition with a limit, or run in a synctest bubble"),
+			"wait for a condition with a limit, or run in a synctest bubble", `time.Sleep(pause)`),
 		rule("init", code, `^func init\(`, ``,
-			"importing a package does nothing; main calls what must be done first"),
+			"importing a package does nothing; main calls what must be done first", `func init() {`),
 		rule("whole config", code, `\bconfig\.Config\b`, `^(cmd|gateway|config)/`,
-			"a room takes its own part of the configuration"),
+			"a room takes its own part of the configuration", `func New(cfg *config.Config) *Room {`),
 		rule("secrets", code, `\.Reveal\(\)`, `^(config|auth|discovery)/`,
-			"the places that read a secret are few, to be audited"),
+			"the places that read a secret are few, to be audited", `log.Debug("dialling", "password", cfg.Password.Reveal())`),
 		rule("gRPC registries", code, `\b(resolver|encoding)\.Register(Codec|CodecV2|Compressor)?\(|\bbalancer\.Register\([^)]`, `^rpcproxy/balancer/`,
-			"registries are global: resolvers go in by WithResolvers, codecs by Force…CodecV2; only balancers have no other way"),
+			"registries are global: resolvers go in by WithResolvers, codecs by Force…CodecV2; only balancers have no other way", `resolver.Register(builder)`),
 		rule("gRPC log", code, `\bgrpclog\.SetLogger`, `^telemetry/`,
-			"grpc-go has one log; telemetry routes it"),
+			"grpc-go has one log; telemetry routes it", `grpclog.SetLoggerV2(l)`),
 		rule("default logger", code, `\bslog\.(SetDefault|Default|Debug|Info|Warn|Error|Log)(Context)?\(`, ``,
-			"rooms are given a logger"),
+			"rooms are given a logger", `slog.Warn("lost")`),
 		rule("default registry", code, `\bprometheus\.(MustRegister|Register|DefaultRegisterer|DefaultGatherer)\b`, ``,
-			"rooms are given a Registerer, so that two gateways fit into one process"),
+			"rooms are given a Registerer, so that two gateways fit into one process", `prometheus.MustRegister(calls)`),
 		rule("default HTTP", code, `\bhttp\.(DefaultClient|DefaultServeMux|DefaultTransport|HandleFunc|Handle|Get|Post|Head|ListenAndServe)\b`, `^(cmd|integration)/`,
-			"the package's globals are shared with everybody, and have no time limits"),
+			"the package's globals are shared with everybody, and have no time limits", `http.Handle("/", h)`),
 		rule("TODO context", code, `\bcontext\.TODO\(\)`, ``,
-			"a call has a context, or a reason for Background"),
+			"a call has a context, or a reason for Background", `ctx := context.TODO()`),
 		rule("any listener", tests, `\b[Ll]isten\([^)]*"(:0|0\.0\.0\.0:0)"`, ``,
-			"tests listen on the loopback interface, port 0"),
+			"tests listen on the loopback interface, port 0", `lis, err := net.Listen("tcp", ":0")`),
 	}
 }
 
@@ -81,6 +82,21 @@ func TestHouseRules(t *testing.T) {
 			for _, n := range r.lines(f) {
 				t.Errorf("%s:%d: %s: %s", f.path, n, r.name, r.reason)
 			}
+		}
+	}
+}
+
+// The rules must be able to fail, and comments must not break them.
+func TestHouseRulesBite(t *testing.T) {
+	t.Parallel()
+	for _, r := range houseRules() {
+		f := sourceFile{path: "newcomer/x.go", text: r.breach + "\n", test: r.where != code}
+		if got := r.lines(f); len(got) != 1 {
+			t.Errorf("%s: does not see %q", r.name, r.breach)
+		}
+		f.text = "// " + r.breach + "\n"
+		if got := r.lines(f); len(got) != 0 {
+			t.Errorf("%s: sees a comment", r.name)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package etcdtest
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -17,15 +18,15 @@ import (
 // kept in the user's cache folder, under a hash of what it is built from.
 func program(tb testing.TB) string {
 	tb.Helper()
-	binary, err := build()
+	binary, err := build(tb.Context())
 	if err != nil {
 		tb.Fatalf("building etcd from tools/etcd: %v", err)
 	}
 	return binary
 }
 
-func build() (string, error) {
-	source, err := sourceDir()
+func build(ctx context.Context) (string, error) {
+	source, err := sourceDir(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -38,7 +39,7 @@ func build() (string, error) {
 		cache = os.TempDir()
 	}
 	dir := filepath.Join(cache, "rpcgate", "etcd-"+version)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", err
 	}
 	binary := filepath.Join(dir, "etcd")
@@ -47,11 +48,11 @@ func build() (string, error) {
 	}
 
 	// Packages are tested at the same time: one builds, the others wait.
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close()
+	defer func() { _ = lock.Close() }()
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", err
 	}
@@ -59,7 +60,8 @@ func build() (string, error) {
 		return binary, nil
 	}
 	unfinished := binary + ".unfinished"
-	if out, err := exec.Command("go", "build", "-C", source, "-o", unfinished, ".").CombinedOutput(); err != nil {
+	//nolint:gosec // both paths are this module's
+	if out, err := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", unfinished, ".").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
 	return binary, os.Rename(unfinished, binary)
@@ -67,8 +69,8 @@ func build() (string, error) {
 
 // sourceDir finds tools/etcd beside this module's go.mod, from whichever module
 // the test is run.
-func sourceDir() (string, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/rpcgate/rpcgate").Output()
+func sourceDir(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/rpcgate/rpcgate").Output()
 	if err != nil {
 		return "", fmt.Errorf("finding the module: %w", err)
 	}

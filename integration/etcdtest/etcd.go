@@ -94,11 +94,15 @@ func (s *Server) Client() *clientv3.Client {
 // healthy asks what etcd's own health check asks.
 func (s *Server) healthy() error {
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Get("http://" + s.Endpoint + "/health")
+	question, err := http.NewRequestWithContext(s.tb.Context(), http.MethodGet, "http://"+s.Endpoint+"/health", http.NoBody)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
+	answer, err := client.Do(question)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("etcd's health: %s", answer.Status)
 	}

@@ -35,6 +35,7 @@ type Process struct {
 // Start starts the program. It fails the test if that cannot be done.
 func Start(tb testing.TB, program string, args ...string) *Process {
 	tb.Helper()
+	//nolint:gosec,noctx // tests name the program, and Kill ends it
 	p := &Process{cmd: exec.Command(program, args...), output: new(tail), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.SysProcAttr = dieWithParent()
@@ -47,7 +48,7 @@ func Start(tb testing.TB, program string, args ...string) *Process {
 	}()
 	tb.Cleanup(func() {
 		p.Kill()
-		if tb.Failed() {
+		if tb.Failed() && p.Output() != "" {
 			tb.Logf("%s printed last:\n%s", p.cmd, p.output)
 		}
 	})
@@ -138,13 +139,14 @@ func StartOnPorts(tb testing.TB, n int, start func(ports []int) (*Process, error
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	const from, to, attempts = 15000, 32000, 100
+	var listener net.ListenConfig
 	for range attempts {
-		port := from + rand.IntN(to-from)
-		lis, err := net.Listen("tcp", Loopback(port))
+		port := from + rand.IntN(to-from) //nolint:gosec // no secret
+		lis, err := listener.Listen(tb.Context(), "tcp", Loopback(port))
 		if err != nil {
 			continue
 		}
-		lis.Close()
+		_ = lis.Close()
 		return port
 	}
 	tb.Fatal("found no free port")

@@ -85,11 +85,12 @@ func (s *Server) Restart() {
 // ping reports whether the server takes commands; refusing one for want of a
 // password is an answer too.
 func (s *Server) ping() error {
-	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(s.tb.Context(), "tcp", s.Addr)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
 		return err
 	}
