@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 
+	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes"
 )
 
@@ -36,7 +37,7 @@ type server struct {
 // newServers makes the servers that the config asks for, the operators' last:
 // it is drained last, so that the drain itself can be watched.
 func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
-	if g.cfg.HTTP.Address != off {
+	if g.cfg.HTTP.Address != config.Off {
 		front, err := newJSONFront(g, g.cfg.HTTP)
 		if err != nil {
 			return err
@@ -47,7 +48,7 @@ func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
 		}
 		g.servers = append(g.servers, httpServer(listenerHTTP, g.cfg.HTTP.Address, srv))
 	}
-	if g.cfg.GRPC.Address != off {
+	if g.cfg.GRPC.Address != config.Off {
 		g.health = health.NewServer()
 		srv, err := newGRPCServer(g, g.cfg.GRPC, g.health)
 		if err != nil {
@@ -55,15 +56,12 @@ func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
 		}
 		g.servers = append(g.servers, grpcServer(g.cfg.GRPC.Address, srv))
 	}
-	if g.cfg.Admin.Address != off {
+	if g.cfg.Admin.Address != config.Off {
 		srv := newAdminServer(g, g.cfg.Admin, metrics, g.log)
 		g.servers = append(g.servers, httpServer(listenerAdmin, g.cfg.Admin.Address, srv))
 	}
 	return nil
 }
-
-// off is the address of a listener that is not wanted.
-const off = "off"
 
 func httpServer(name, address string, srv *http.Server) *server {
 	return &server{
