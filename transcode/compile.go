@@ -45,9 +45,10 @@ func NewCompiler(o config.JSON, types Resolver) *Compiler {
 	return &Compiler{
 		engine: newEngine(o, types),
 		plans: planner{
-			protoNames: o.UseProtoNames,
-			messages:   make(map[protoreflect.FullName]*messagePlan),
-			enums:      make(map[protoreflect.FullName]*enumPlan),
+			protoNames:  o.UseProtoNames,
+			enumNumbers: o.EnumsAsNumbers,
+			messages:    make(map[protoreflect.FullName]*messagePlan),
+			enums:       make(map[protoreflect.FullName]*enumPlan),
 		},
 		needy: make(map[protoreflect.FullName]bool),
 	}

@@ -8,5 +8,11 @@ func (m *Method) SlowBody(dst, body []byte) ([]byte, error) { return m.slowBody(
 // SlowResponse shows a response by dynamicpb and protojson.
 func (m *Method) SlowResponse(dst, wire []byte) ([]byte, error) { return m.slowResponse(dst, wire) }
 
+// DirectBody appends a body by the direct engine alone, if that takes it.
+func (m *Method) DirectBody(dst, body []byte) ([]byte, bool) { return m.readBody(dst, body) }
+
+// DirectResponse shows a response by the direct engine alone, if that takes it.
+func (m *Method) DirectResponse(dst, wire []byte) ([]byte, bool) { return m.writeResponse(dst, wire) }
+
 // Linked adds the program's own types to a resolver.
 func Linked(types Resolver) Resolver { return linked(types) }

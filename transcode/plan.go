@@ -32,13 +32,16 @@ type messagePlan struct {
 
 // fieldPlan is one field.
 type fieldPlan struct {
-	desc  protoreflect.FieldDescriptor
-	num   protowire.Number
-	kind  protoreflect.Kind
-	index int    // in messagePlan.fields
-	name  string // proto name
+	desc     protoreflect.FieldDescriptor
+	num      protowire.Number
+	kind     protoreflect.Kind
+	index    int    // in messagePlan.fields
+	name     string // proto name
+	jsonName string
 	// key is the field's key in JSON output, quoted, with colon.
 	key string
+	// zero is how its zero value looks in JSON, where it is shown though unset.
+	zero string
 	// tag is the field's tag on the wire, for one value.
 	tag uint64
 	// packedTag is the tag of a packed run; 0: not written packed.
@@ -58,6 +61,9 @@ type fieldPlan struct {
 	mapValue *fieldPlan   // of a map, else nil
 }
 
+// isNull: of google.protobuf.NullValue.
+func (f *fieldPlan) isNull() bool { return f.enum != nil && f.enum.isNull }
+
 // enumPlan is an enum's values by name and by number.
 type enumPlan struct {
 	name     protoreflect.FullName
@@ -75,9 +81,10 @@ const (
 
 // planner builds plans, one per type.
 type planner struct {
-	protoNames bool
-	messages   map[protoreflect.FullName]*messagePlan
-	enums      map[protoreflect.FullName]*enumPlan
+	protoNames  bool
+	enumNumbers bool
+	messages    map[protoreflect.FullName]*messagePlan
+	enums       map[protoreflect.FullName]*enumPlan
 }
 
 func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, error) {
@@ -112,12 +119,18 @@ func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, erro
 		}
 		f.index = i
 		mp.fields[i] = f
-		if f.kind == protoreflect.GroupKind || (f.enum != nil && f.enum.isNull) {
+		if f.kind == protoreflect.GroupKind || f.isNull() || (f.isMap && f.mapValue.isNull()) {
 			mp.direct = false
 		}
 	}
 	mp.index()
 	return mp, nil
+}
+
+// isPlain tells whether the direct engine handles the message, as an object
+// of its fields.
+func (mp *messagePlan) isPlain() bool {
+	return mp.direct && (mp.special == ordinary || mp.special == isEmpty)
 }
 
 // index fills the ways to find a field. Where one field's JSON name is
@@ -163,13 +176,14 @@ func (p *planner) field(fd protoreflect.FieldDescriptor) (*fieldPlan, error) {
 		desc:     fd,
 		num:      fd.Number(),
 		kind:     fd.Kind(),
-		name:     string(fd.TextName()),
+		name:     fd.TextName(),
+		jsonName: fd.JSONName(),
 		list:     fd.IsList(),
 		isMap:    fd.IsMap(),
 		presence: fd.HasPresence(),
 		oneof:    -1,
 	}
-	name := fd.JSONName()
+	name := f.jsonName
 	if p.protoNames {
 		name = fd.TextName()
 	}
@@ -197,7 +211,41 @@ func (p *planner) field(fd protoreflect.FieldDescriptor) (*fieldPlan, error) {
 	case fd.Enum() != nil:
 		f.enum, err = p.enum(fd.Enum())
 	}
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	f.zero = p.zero(f)
+	return f, nil
+}
+
+// zero is what protojson writes for an unset field when it writes those too.
+func (p *planner) zero(f *fieldPlan) string {
+	switch {
+	case f.list:
+		return "[]"
+	case f.isMap:
+		return "{}"
+	case f.presence:
+		return "null"
+	}
+	switch f.kind {
+	case protoreflect.StringKind, protoreflect.BytesKind:
+		return `""`
+	case protoreflect.BoolKind:
+		return "false"
+	case protoreflect.EnumKind:
+		if name, ok := f.enum.byNumber[0]; ok && !p.enumNumbers {
+			return `"` + name + `"`
+		}
+		return "0"
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return "0"
+	default:
+		if bitSize(f.kind) == 64 {
+			return `"0"`
+		}
+		return "0"
+	}
 }
 
 func (p *planner) enum(ed protoreflect.EnumDescriptor) (*enumPlan, error) {

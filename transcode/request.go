@@ -115,6 +115,9 @@ func appendVariable(dst []byte, v variable, value string) ([]byte, string) {
 
 // appendBody appends what a body that is not blank says.
 func (m *Method) appendBody(dst, body []byte) ([]byte, error) {
+	if out, ok := m.readBody(dst, body); ok {
+		return out, nil
+	}
 	return m.slowBody(dst, body)
 }
 

@@ -6,5 +6,8 @@ package transcode
 //
 // A picked field that is not set shows as the empty value of its kind.
 func (m *Method) AppendResponse(dst, wire []byte) ([]byte, error) {
+	if out, ok := m.writeResponse(dst, wire); ok {
+		return out, nil
+	}
 	return m.slowResponse(dst, wire)
 }
