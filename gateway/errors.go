@@ -24,9 +24,9 @@ import (
 // errorDomain marks the errors that the gateway itself made.
 const errorDomain = "rpcgate"
 
-// Failure is a failed call as its caller is told of it: the one form that all
+// callError is a failed call as its caller is told of it: the one form that all
 // protocols answer from.
-type Failure struct {
+type callError struct {
 	Code       codes.Code
 	Reason     string        // ErrorInfo.reason; empty when the backend sent the status
 	Message    string        // safe to show to the caller
@@ -39,18 +39,18 @@ type Failure struct {
 	cause      error          // for the log only
 }
 
-func (f *Failure) Error() string {
+func (f *callError) Error() string {
 	if f.cause != nil {
 		return f.cause.Error()
 	}
 	return f.Message
 }
 
-func (f *Failure) Unwrap() error { return f.cause }
+func (f *callError) Unwrap() error { return f.cause }
 
 // Status returns the failure as a gRPC status: the backend's own one
 // untouched, or one with a google.rpc.ErrorInfo that names the reason.
-func (f *Failure) Status() *status.Status {
+func (f *callError) Status() *status.Status {
 	if f.backend != nil {
 		return f.backend
 	}
@@ -72,7 +72,7 @@ func (f *Failure) Status() *status.Status {
 
 // HTTPStatus returns the HTTP status code of the failure, by grpc-gateway's
 // mapping where nothing more exact is known.
-func (f *Failure) HTTPStatus() int {
+func (f *callError) HTTPStatus() int {
 	if f.httpStatus != 0 {
 		return f.httpStatus
 	}
@@ -80,7 +80,7 @@ func (f *Failure) HTTPStatus() int {
 }
 
 // writeHints adds the headers that go with the failure.
-func (f *Failure) writeHints(h http.Header) {
+func (f *callError) writeHints(h http.Header) {
 	if f.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
@@ -94,46 +94,46 @@ func (f *Failure) writeHints(h http.Header) {
 
 // Errors that the front ends make themselves.
 var (
-	errBodyTooLarge = &Failure{
+	errBodyTooLarge = &callError{
 		Code: codes.ResourceExhausted, Reason: "BODY_TOO_LARGE", httpStatus: http.StatusRequestEntityTooLarge,
 		Message: "the request body is larger than this gateway accepts",
 	}
-	errBodyTimeout = &Failure{
+	errBodyTimeout = &callError{
 		Code: codes.DeadlineExceeded, Reason: "BODY_TIMEOUT", httpStatus: http.StatusRequestTimeout,
 		Message: "the request body did not arrive in time",
 	}
-	errClientStreamOverJSON = &Failure{
+	errClientStreamOverJSON = &callError{
 		Code: codes.Unimplemented, Reason: "STREAMING_UNSUPPORTED",
 		Message: "this method takes a stream of requests, which needs gRPC",
 	}
-	errContentEncoding = &Failure{
+	errContentEncoding = &callError{
 		Code: codes.InvalidArgument, Reason: "CONTENT_ENCODING_UNSUPPORTED", httpStatus: http.StatusUnsupportedMediaType,
 		Message: "compressed request bodies are not accepted; send the body without Content-Encoding",
 	}
-	errDeadlinePassed = &Failure{
+	errDeadlinePassed = &callError{
 		Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED",
 		Message: "the caller's deadline passed before the call could be forwarded",
 	}
 )
 
 // badRequest is a 400 with its own reason.
-func badRequest(reason, message string) *Failure {
-	return &Failure{Code: codes.InvalidArgument, Reason: reason, Message: message}
+func badRequest(reason, message string) *callError {
+	return &callError{Code: codes.InvalidArgument, Reason: reason, Message: message}
 }
 
 // describe is the one error table: it maps what the rooms return to what the
 // caller is told. A nil error gives a nil failure.
-func describe(err error) *Failure {
+func describe(err error) *callError {
 	if err == nil {
 		return nil
 	}
-	var failure *Failure
+	var failure *callError
 	if errors.As(err, &failure) {
 		return failure
 	}
 	var fromBackend *rpcproxy.StatusError
 	if errors.As(err, &fromBackend) {
-		return &Failure{Code: fromBackend.Status.Code(), Message: fromBackend.Status.Message(), backend: fromBackend.Status}
+		return &callError{Code: fromBackend.Status.Code(), Message: fromBackend.Status.Message(), backend: fromBackend.Status}
 	}
 	for _, row := range errorTable {
 		if failure = row(err); failure != nil {
@@ -141,22 +141,22 @@ func describe(err error) *Failure {
 			return failure
 		}
 	}
-	return &Failure{Code: codes.Internal, Reason: "INTERNAL", Message: "the gateway failed to serve the call", cause: err}
+	return &callError{Code: codes.Internal, Reason: "INTERNAL", Message: "the gateway failed to serve the call", cause: err}
 }
 
-var errorTable = []func(error) *Failure{
+var errorTable = []func(error) *callError{
 	describePanic, describeRouting, describeAuth, describeInput, describeForward, describeContext,
 }
 
-func describePanic(err error) *Failure {
+func describePanic(err error) *callError {
 	var p *panicError
 	if errors.As(err, &p) {
-		return &Failure{Code: codes.Internal, Reason: "INTERNAL", Message: "the gateway failed to serve the call"}
+		return &callError{Code: codes.Internal, Reason: "INTERNAL", Message: "the gateway failed to serve the call"}
 	}
 	return nil
 }
 
-func describeRouting(err error) *Failure {
+func describeRouting(err error) *callError {
 	var (
 		notFound   *routes.NotFoundError
 		notAllowed *routes.MethodNotAllowedError
@@ -167,14 +167,14 @@ func describeRouting(err error) *Failure {
 		if len(notFound.Pending) > 0 {
 			// The route may well exist: a backend whose descriptors
 			// have not been read yet may have it.
-			return &Failure{
+			return &callError{
 				Code: codes.Unavailable, Reason: "ROUTES_PENDING", RetryAfter: time.Second,
 				Message: "no route matches, and not all backends' routes are known yet",
 			}
 		}
-		return &Failure{Code: codes.NotFound, Reason: "NO_ROUTE", Message: "no route matches the request"}
+		return &callError{Code: codes.NotFound, Reason: "NO_ROUTE", Message: "no route matches the request"}
 	case errors.As(err, &notAllowed):
-		return &Failure{
+		return &callError{
 			Code: codes.Unimplemented, Reason: "METHOD_NOT_ALLOWED", httpStatus: http.StatusMethodNotAllowed,
 			Message: "the path has no route for this HTTP method", allow: notAllowed.Allow,
 		}
@@ -187,13 +187,13 @@ func describeRouting(err error) *Failure {
 // describeAuth keeps every refusal apart from "cannot tell": a Redis that is
 // down must never look like a wrong token, and a wrong token not like an
 // unknown app.
-func describeAuth(err error) *Failure {
-	refused := func(reason, message string) *Failure {
-		return &Failure{Code: codes.Unauthenticated, Reason: reason, Message: message}
+func describeAuth(err error) *callError {
+	refused := func(reason, message string) *callError {
+		return &callError{Code: codes.Unauthenticated, Reason: reason, Message: message}
 	}
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
-		return &Failure{
+		return &callError{
 			Code: codes.Unavailable, Reason: "AUTH_UNAVAILABLE", RetryAfter: time.Second,
 			Message: "the credential cannot be verified at the moment",
 		}
@@ -211,7 +211,7 @@ func describeAuth(err error) *Failure {
 	return nil
 }
 
-func describeInput(err error) *Failure {
+func describeInput(err error) *callError {
 	var bad *transcode.Error
 	if errors.As(err, &bad) {
 		f := badRequest("BAD_REQUEST", bad.Error())
@@ -221,7 +221,7 @@ func describeInput(err error) *Failure {
 	return nil
 }
 
-func describeForward(err error) *Failure {
+func describeForward(err error) *callError {
 	var (
 		open        *rpcproxy.BreakerOpenError
 		unreachable *rpcproxy.UnreachableError
@@ -230,26 +230,26 @@ func describeForward(err error) *Failure {
 	)
 	switch {
 	case errors.As(err, &open):
-		return &Failure{
+		return &callError{
 			Code: codes.Unavailable, Reason: "BREAKER_OPEN", RetryAfter: max(open.RetryAfter, time.Second),
 			Message: "the backend is failing and not called for a while",
 		}
 	case errors.As(err, &unreachable):
-		return &Failure{Code: codes.Unavailable, Reason: "BACKEND_UNREACHABLE", Message: unreachable.Error()}
+		return &callError{Code: codes.Unavailable, Reason: "BACKEND_UNREACHABLE", Message: unreachable.Error()}
 	case errors.As(err, &timeout):
-		return &Failure{Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED", Message: timeout.Error()}
+		return &callError{Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED", Message: timeout.Error()}
 	case errors.As(err, &local):
-		return &Failure{Code: local.Status.Code(), Reason: "BACKEND_CALL_FAILED", Message: local.Error()}
+		return &callError{Code: local.Status.Code(), Reason: "BACKEND_CALL_FAILED", Message: local.Error()}
 	}
 	return nil
 }
 
-func describeContext(err error) *Failure {
+func describeContext(err error) *callError {
 	switch {
 	case errors.Is(err, context.Canceled):
-		return &Failure{Code: codes.Canceled, Reason: "CANCELLED", Message: "the caller cancelled the call"}
+		return &callError{Code: codes.Canceled, Reason: "CANCELLED", Message: "the caller cancelled the call"}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Failure{Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED", Message: "the call took longer than its deadline"}
+		return &callError{Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED", Message: "the call took longer than its deadline"}
 	}
 	return nil
 }

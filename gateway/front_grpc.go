@@ -60,7 +60,7 @@ func (f *grpcFront) handle(_ any, ss grpc.ServerStream) error {
 func grpcUnrouted(err error) error {
 	failure := describe(err)
 	if failure.Code == codes.NotFound {
-		return &Failure{Code: codes.Unimplemented, Reason: failure.Reason, Message: "no route for this method", cause: err}
+		return &callError{Code: codes.Unimplemented, Reason: failure.Reason, Message: "no route for this method", cause: err}
 	}
 	return failure
 }

@@ -88,7 +88,7 @@ func setAllow(h http.Header, methods []string) { h.Set("Allow", strings.Join(met
 
 // appendFailure appends an error as its body shows it, with the details'
 // types taken from the route's backend.
-func appendFailure(dst []byte, failure *Failure, r *routes.Route) []byte {
+func appendFailure(dst []byte, failure *callError, r *routes.Route) []byte {
 	var types transcode.Resolver
 	if r != nil {
 		types = r.Types

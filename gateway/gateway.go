@@ -71,8 +71,8 @@ func New(cfg *config.Config, d Deps) (*Gateway, error) {
 // Started is closed once the gateway takes calls.
 func (g *Gateway) Started() <-chan struct{} { return g.started }
 
-// HTTPAddr, GRPCAddr and AdminAddr are the addresses that the gateway listens
-// on, once it is started; nil where the config has the listener off.
+// HTTPAddr is the address that the gateway listens on for HTTP callers, once it
+// is started; nil where the config has the listener off.
 func (g *Gateway) HTTPAddr() net.Addr { return g.addr(listenerHTTP) }
 
 // GRPCAddr is the address of the gRPC listener; see [Gateway.HTTPAddr].

@@ -94,7 +94,7 @@ func TestBadMetadataHeaders(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header = http.Header{header: {value}}
 		_, err := metadataFromHTTP(r, "id", "10.0.0.1", "")
-		var failure *Failure
+		var failure *callError
 		if !errors.As(err, &failure) || failure.Code != codes.InvalidArgument {
 			t.Errorf("%s: %q gave %v", header, value, err)
 		}

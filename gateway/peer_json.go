@@ -89,7 +89,7 @@ func (p *jsonPeer) sendMsg(msg mem.BufferSlice) error {
 	*out = json
 	if err != nil {
 		pool.Put(out)
-		return &Failure{
+		return &callError{
 			Code: codes.Internal, Reason: "BAD_RESPONSE", cause: err,
 			Message: "the backend's answer does not fit its descriptor",
 		}
@@ -153,7 +153,7 @@ func (p *jsonPeer) writeAnswer() {
 	p.writeWhole(http.StatusOK, body)
 }
 
-func (p *jsonPeer) writeFailure(failure *Failure) {
+func (p *jsonPeer) writeFailure(failure *callError) {
 	h := p.w.Header()
 	addMetadata(h, metadataPrefix, p.header)
 	failure.writeHints(h)
@@ -184,7 +184,7 @@ func (p *jsonPeer) writeWhole(code int, body []byte) {
 
 // finishStream ends a stream whose status line is out: its status goes into
 // the trailers, and a failure into a last line as well.
-func (p *jsonPeer) finishStream(failure *Failure) {
+func (p *jsonPeer) finishStream(failure *callError) {
 	h := p.w.Header()
 	addMetadata(h, http.TrailerPrefix+trailerPrefix, p.trailer)
 	code, message := codes.OK, ""

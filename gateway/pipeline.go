@@ -70,13 +70,13 @@ func recoverPanics(log *slog.Logger) step {
 }
 
 // observe counts, times and logs the call, and turns its error into the
-// Failure that the front end answers with.
+// callError that the front end answers with.
 func (g *Gateway) observe(o *telemetry.CallObserver) step {
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) (err error) {
 			o.Start()
 			// What is recorded if next does not return but panics.
-			failure := &Failure{Code: codes.Internal, Reason: "PANIC"}
+			failure := &callError{Code: codes.Internal, Reason: "PANIC"}
 			defer func() {
 				code := codes.OK
 				if failure != nil {
@@ -96,7 +96,7 @@ func (g *Gateway) observe(o *telemetry.CallObserver) step {
 	}
 }
 
-func (g *Gateway) logCall(ctx context.Context, c *Call, failure *Failure, code codes.Code, took time.Duration) {
+func (g *Gateway) logCall(ctx context.Context, c *Call, failure *callError, code codes.Code, took time.Duration) {
 	rec := telemetry.Record{
 		Protocol: c.Protocol, RequestID: c.RequestID,
 		Code: code, Duration: took, BytesIn: c.traffic.in, BytesOut: c.traffic.out,

@@ -26,7 +26,7 @@ func newGRPCServer(g *Gateway, cfg config.GRPC, healthServer *health.Server) (*g
 		grpc.ForceServerCodecV2(serverCodec{raw: rpcproxy.RawCodec(), proto: encoding.GetCodecV2(proto.Name)}),
 		grpc.UnknownServiceHandler(front.handle),
 		grpc.MaxRecvMsgSize(int(cfg.MaxMessageSize)),
-		grpc.MaxHeaderListSize(uint32(cfg.MaxHeaderSize)), //nolint:gosec // config bounds it
+		grpc.MaxHeaderListSize(uint32(cfg.MaxHeaderSize)),
 		grpc.MaxConcurrentStreams(cfg.MaxConcurrentStreams),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: cfg.Keepalive.Time, Timeout: cfg.Keepalive.Timeout,
@@ -36,7 +36,7 @@ func newGRPCServer(g *Gateway, cfg config.GRPC, healthServer *health.Server) (*g
 			MinTime: cfg.Keepalive.MinTime, PermitWithoutStream: true,
 		}),
 		// Workers keep their grown stacks between calls; see docs/performance.md.
-		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0)) * 4), //nolint:gosec // small
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0)) * 4),
 		grpc.WaitForHandlers(true),
 	}
 	if cfg.TLS != nil {
