@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// runHere runs a command line in this process. The libraries' logs stay where
+// they are: they are the whole process's, and tests run side by side.
+func runHere(ctx context.Context, stdout, stderr io.Writer, args ...string) int {
+	return run(ctx, process{stdout: stdout, stderr: stderr, takeLogs: func(*slog.Logger) {}}, args)
+}
+
+func TestExitStatus(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		args   string
+		status int
+		stderr string // what standard error must hold
+	}{
+		{"version", exitOK, ""},
+		{"--help", exitOK, ""},
+		{"serve --help", exitOK, ""},
+		{"", exitUsage, "gateway: a command is missing"},
+		{"frobnicate", exitUsage, `unknown command "frobnicate"`},
+		{"serv", exitUsage, `did you mean "serve"?`},
+		{"token", exitUsage, "gateway token: a command is missing"},
+		{"token isue", exitUsage, `did you mean "issue"?`},
+		{"serve", exitUsage, "-c FILE is missing"},
+		{"serve --no-such-flag", exitUsage, "unknown flag: --no-such-flag"},
+		{"serve -c x.yaml extra", exitUsage, `unexpected argument "extra"`},
+		{"serve -c no-such-file.yaml", exitFailed, "no-such-file.yaml"},
+		{"check", exitUsage, "-c FILE is missing"},
+		{"check -c x.yaml --schema", exitUsage, "not both"},
+		{"check -c no-such-file.yaml", exitFailed, "no-such-file.yaml"},
+		{"routes", exitUsage, "-c FILE is missing"},
+		{"routes -c x.yaml --timeout 0s", exitUsage, "--timeout must be positive"},
+		{"routes -c no-such-file.yaml", exitFailed, "no-such-file.yaml"},
+		{"version --output yaml", exitUsage, "must be text or json"},
+		{"token issue --redis 127.0.0.1:1", exitUsage, "--app is missing"},
+		{"token issue --app acme", exitUsage, "say where Redis is"},
+		{"token issue --app acme --redis 127.0.0.1:1 -c x.yaml", exitUsage, "not both"},
+		{"token issue --app acme --redis 127.0.0.1:1 --ttl -1s", exitUsage, "--ttl must not be negative"},
+		{"token issue --app acme --redis 127.0.0.1:1 --ttl soon", exitUsage, "invalid"},
+		{"token issue --app acme --redis 127.0.0.1:1", exitFailed, "127.0.0.1:1"},
+		{"token list --redis 127.0.0.1:1", exitFailed, "127.0.0.1:1"},
+		{"token rotate --app acme --redis 127.0.0.1:1", exitUsage, "--app and --id"},
+		{"token rotate --app acme --id x --grace -1s --redis 127.0.0.1:1", exitUsage, "--grace must not be negative"},
+		{"token revoke --app acme --redis 127.0.0.1:1", exitUsage, "--id ID, or --all"},
+		{"token revoke --app acme --id x --all --redis 127.0.0.1:1", exitUsage, "--id ID, or --all"},
+		{"token revoke --id x --redis 127.0.0.1:1", exitUsage, "--app is missing"},
+		{"demo --http nonsense", exitFailed, "http.address"},
+		{"demo --env-file no/such/folder/demo.env --http 127.0.0.1:0 --grpc 127.0.0.1:0 --admin 127.0.0.1:0", exitFailed, "env file"},
+		{"health --admin 127.0.0.1:1", exitFailed, "asking the gateway"},
+		{"health --admin nonsense::", exitUsage, "is not host:port"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			if got := runHere(t.Context(), &stdout, &stderr, strings.Fields(tc.args)...); got != tc.status {
+				t.Errorf("exit status %d, want %d", got, tc.status)
+			}
+			if !strings.Contains(stderr.String(), tc.stderr) {
+				t.Errorf("standard error %q lacks %q", stderr.String(), tc.stderr)
+			}
+			if tc.status == exitOK && stderr.Len() > 0 {
+				t.Errorf("standard error is not empty: %q", stderr.String())
+			}
+			if tc.status != exitOK && stdout.Len() > 0 {
+				t.Errorf("standard output is not empty: %q", stdout.String())
+			}
+		})
+	}
+}
+
+// Each command that a person may run has help with an example.
+func TestHelpHasAnExample(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"", "serve", "demo", "check", "routes", "token", "token issue", "token list", "token rotate", "token revoke", "version", "health",
+	} {
+		var stdout, stderr bytes.Buffer
+		if got := runHere(t.Context(), &stdout, &stderr, append(strings.Fields(args), "--help")...); got != exitOK {
+			t.Errorf("%q --help: exit status %d", args, got)
+		}
+		if !strings.Contains(stdout.String(), "Examples:\n  gateway ") && !strings.Contains(stdout.String(), "Examples:\n  TOKEN=$(gateway ") {
+			t.Errorf("%q --help has no example:\n%s", args, &stdout)
+		}
+	}
+}

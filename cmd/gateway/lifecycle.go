@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/discovery"
+	"github.com/rpcgate/rpcgate/gateway"
+	"github.com/rpcgate/rpcgate/telemetry"
+)
+
+// serveConfig runs a gateway until ctx ends and everything has come to rest.
+// ready is called once, when it takes calls; it may be nil.
+func serveConfig(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(*gateway.Gateway) error) error {
+	reg := telemetry.NewRegistry(currentBuild())
+	p, err := wire(cfg, log, reg)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	deps := gateway.Deps{Backends: p.backends, Logger: log, Registerer: reg, Gatherer: reg}
+	if p.verifier != nil { // a nil *Verifier would be an interface that is not nil
+		deps.Verifier = p.verifier
+	}
+	gw, err := gateway.New(cfg, deps)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, gw, ready)
+}
+
+// run owns the goroutines beside the gateway. The first of them that fails stops
+// the gateway. Revocations are listened to until the last call has ended;
+// registration ends with ctx, before the drain, so that no new callers come.
+func (p *parts) run(ctx context.Context, gw *gateway.Gateway, ready func(*gateway.Gateway) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
+	var tasks sync.WaitGroup
+	fail := func(err error) {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			stop(err)
+		}
+	}
+	if p.verifier != nil {
+		tasks.Go(func() { fail(p.verifier.Run(beside)) })
+	}
+	tasks.Go(func() {
+		select {
+		case <-gw.Started():
+		case <-beside.Done(): // it never came up
+			return
+		}
+		if ready != nil {
+			fail(ready(gw))
+		}
+		fail(p.register(ctx, gw))
+	})
+	err := gw.Run(ctx)
+	stopBeside()
+	tasks.Wait()
+	if err == nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.Canceled) {
+		err = context.Cause(ctx)
+	}
+	stop(nil)
+	return err
+}
+
+// register puts the gateway's gRPC address into etcd until ctx ends, where the
+// config asks for it.
+func (p *parts) register(ctx context.Context, gw *gateway.Gateway) error {
+	if p.cfg.Register == nil {
+		return nil
+	}
+	address, err := discovery.AdvertiseAddress(gw.GRPCAddr().String(), p.cfg.Register.Advertise)
+	if err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
+	r, err := discovery.NewRegistration(p.etcd, discovery.RegisterOptions{
+		Key: p.cfg.Register.Key, Address: address, TTL: p.cfg.Register.TTL,
+	}, p.log)
+	if err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
+	return r.Run(ctx)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/routes"
+	"github.com/rpcgate/rpcgate/telemetry"
+)
+
+func newRoutes(takeLogs func(*slog.Logger)) *cobra.Command {
+	var file string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "routes",
+		Short: "Print the route table of a configuration",
+		Long: `Print the route table that a configuration gives, from descriptors on disk or by
+asking the backends by gRPC reflection. Where a backend does not answer, the
+routes of the others are printed and the exit status is 1.`,
+		Example: `  gateway routes -c etc/gateway.yaml
+  gateway routes -c etc/gateway.yaml --output json --timeout 2s`,
+		Args: noArgs,
+	}
+	configFlag(cmd, &file)
+	format := outputFlag(cmd)
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for backends that are asked")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if file == "" {
+			return usagef("-c FILE is missing")
+		}
+		if timeout <= 0 {
+			return usagef("--timeout must be positive")
+		}
+		cfg, err := config.Load(file)
+		if err != nil {
+			return err
+		}
+		cfg.Log.Level = "error" // what fails is told below
+		log := telemetry.NewLogger(cfg.Log, cmd.ErrOrStderr())
+		takeLogs(log)
+		p, err := wireOut(cfg, log)
+		if err != nil {
+			return err
+		}
+		defer p.close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+		defer cancel()
+		inputs, missing := p.loadDescriptors(ctx)
+		table, err := routes.Build(inputs, cfg.Routes)
+		if err != nil {
+			return errors.Join(err, missing)
+		}
+		return errors.Join(showRoutes(cmd.OutOrStdout(), *format, table.Routes()), missing)
+	}
+	return cmd
+}
+
+// loadDescriptors gets the descriptors of all backends, at once. Those that
+// cannot be had are nil in the inputs and named in the error.
+func (p *parts) loadDescriptors(ctx context.Context) ([]routes.Input, error) {
+	inputs := make([]routes.Input, len(p.cfg.Backends))
+	faults := make([]error, len(p.cfg.Backends))
+	var loads sync.WaitGroup
+	for i, b := range p.cfg.Backends {
+		loads.Go(func() {
+			d, err := routes.Load(ctx, b, func(ctx context.Context) (grpc.ClientConnInterface, func(), error) {
+				lease, err := p.backends[b.Name].AcquireShared(ctx)
+				if err != nil {
+					return nil, nil, err
+				}
+				return lease.Conn(), lease.Release, nil
+			})
+			inputs[i] = routes.Input{Backend: b, Descriptors: d}
+			if err != nil {
+				faults[i] = fmt.Errorf("backend %s: %w", b.Name, err)
+			}
+		})
+	}
+	loads.Wait()
+	return inputs, errors.Join(faults...)
+}
+
+// routeJSON is a route as scripts get it.
+type routeJSON struct {
+	Method          string `json:"method"` // HTTP's; "GRPC" for a route that gRPC callers take
+	Path            string `json:"path"`
+	Backend         string `json:"backend"`
+	RPC             string `json:"rpc"`
+	Source          string `json:"source"`
+	Auth            string `json:"auth"`
+	ClientStreaming bool   `json:"client_streaming"`
+	ServerStreaming bool   `json:"server_streaming"`
+}
+
+func newRouteJSON(r *routes.Route) routeJSON {
+	j := routeJSON{
+		Method: r.HTTPMethod, Path: r.Template, Backend: r.Backend, RPC: r.FullMethod, Source: string(r.Source),
+		Auth: "required", ClientStreaming: r.ClientStreams, ServerStreaming: r.ServerStreams,
+	}
+	if r.Source == routes.SourceGRPC {
+		j.Method, j.Path = "GRPC", r.FullMethod
+	}
+	if r.AuthNone {
+		j.Auth = "none"
+	}
+	return j
+}
+
+func showRoutes(w io.Writer, format output, table []*routes.Route) error {
+	if format == outputText {
+		return printRoutes(w, table)
+	}
+	list := make([]routeJSON, 0, len(table))
+	for _, r := range table {
+		list = append(list, newRouteJSON(r))
+	}
+	return printJSON(w, list)
+}
+
+func printRoutes(w io.Writer, table []*routes.Route) error {
+	rows := make([][]string, 0, len(table))
+	for _, r := range table {
+		j := newRouteJSON(r)
+		rows = append(rows, []string{j.Method, j.Path, j.Backend, j.RPC, j.Source, j.Auth})
+	}
+	return printTable(w, []string{"METHOD", "PATH", "BACKEND", "RPC", "SOURCE", "AUTH"}, rows)
+}

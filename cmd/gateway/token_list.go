@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rpcgate/rpcgate/auth"
+)
+
+func newTokenList() *cobra.Command {
+	var store storeFlags
+	var app string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the tokens, without their secrets",
+		Example: `  gateway token list --redis 127.0.0.1:6379
+  gateway token list --app acme -c gateway.yaml --output json`,
+		Args: noArgs,
+	}
+	store.add(cmd)
+	format := outputFlag(cmd)
+	cmd.Flags().StringVar(&app, "app", "", "only the tokens of `APP`")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return store.with(cmd.Context(), func(ctx context.Context, s *auth.Store) error {
+			tokens, err := s.List(ctx, app)
+			if err != nil {
+				return err
+			}
+			if *format == outputJSON {
+				if tokens == nil {
+					tokens = []auth.TokenInfo{} // [], not null
+				}
+				return printJSON(cmd.OutOrStdout(), tokens)
+			}
+			now := time.Now()
+			rows := make([][]string, 0, len(tokens))
+			for _, t := range tokens {
+				rows = append(rows, []string{t.App, t.ID, instant(t.Created, "-"), instant(t.Expires, "never"), tokenState(t, now), t.Note})
+			}
+			return printTable(cmd.OutOrStdout(), []string{"APP", "ID", "CREATED", "EXPIRES", "STATE", "NOTE"}, rows)
+		})
+	}
+	return cmd
+}
+
+// tokenState is what the token is good for, in a word or two.
+func tokenState(t auth.TokenInfo, now time.Time) string {
+	switch {
+	case !t.Revoked.IsZero():
+		return "revoked"
+	case !t.Expires.IsZero() && !t.Expires.After(now):
+		return "expired"
+	case t.ReplacedBy != "":
+		return "replaced by " + t.ReplacedBy
+	default:
+		return "valid"
+	}
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rpcgate/rpcgate/auth"
+)
+
+func newTokenRotate() *cobra.Command {
+	var store storeFlags
+	var app, id string
+	var grace time.Duration
+	cmd := &cobra.Command{
+		Use:   "rotate",
+		Short: "Put a new token in place of an old one, which stays valid for a while",
+		Long: `Make a new token with the note and the lifetime of an old one, and print it as
+issue does. The old one stays valid for --grace, so that its users can change
+over; with --grace 0s it is revoked at once.`,
+		Example: `  gateway token rotate --app acme --id 5f3a… --grace 24h --redis 127.0.0.1:6379`,
+		Args:    noArgs,
+	}
+	store.add(cmd)
+	format := outputFlag(cmd)
+	cmd.Flags().StringVar(&app, "app", "", "the token's `APP` (needed)")
+	cmd.Flags().StringVar(&id, "id", "", "the old token's `ID`, as list shows it (needed)")
+	cmd.Flags().DurationVar(&grace, "grace", time.Hour, "how long the old token stays valid")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if app == "" || id == "" {
+			return usagef("--app and --id say which token to rotate")
+		}
+		if err := notNegative("grace", grace); err != nil {
+			return err
+		}
+		return store.with(cmd.Context(), func(ctx context.Context, s *auth.Store) error {
+			issued, err := s.Rotate(ctx, app, id, grace)
+			if err != nil {
+				return err
+			}
+			return printIssued(cmd, *format, issued, fmt.Sprintf("Token %s stays valid for %s. ", id, grace))
+		})
+	}
+	return cmd
+}
