@@ -129,6 +129,9 @@ type goZeroLayout struct {
 }
 
 func (goZeroLayout) parse(token string) (string, [sha256.Size]byte, error) {
+	if fault := tokenFault(token); fault != "" {
+		return "", [sha256.Size]byte{}, malformed(fault)
+	}
 	return "", hashOf(token), nil
 }
 

@@ -35,8 +35,3 @@ func parseMessage(text string) (message, bool) {
 	}
 	return m, (m.kind == kindRevoked || m.kind == kindChanged) && appFault(m.app) == ""
 }
-
-// matches tells whether m is about what k names.
-func (m message) matches(k cacheKey) bool {
-	return k.app == m.app && (m.id == "" || k.id == m.id)
-}

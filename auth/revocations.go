@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -78,7 +79,7 @@ func (v *Verifier) subscription(ctx context.Context) (confirmed bool, err error)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	ps := v.rdb.Subscribe(ctx)
+	ps := v.subscriber(ctx).Subscribe(ctx)
 	closePS := sync.OnceFunc(func() { _ = ps.Close() })
 	defer closePS()
 	defer context.AfterFunc(ctx, closePS)() // a read does not heed ctx
@@ -117,6 +118,30 @@ func (v *Verifier) subscription(ctx context.Context) (confirmed bool, err error)
 	}
 }
 
+// subscriber is what to subscribe with. A cluster carries messages to all its
+// nodes, but its client would only ever subscribe on the one node that the
+// channel's name hashes to, and not at all while that is down.
+func (v *Verifier) subscriber(ctx context.Context) interface {
+	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
+} {
+	cluster, ok := v.rdb.(*redis.ClusterClient)
+	if !ok {
+		return v.rdb
+	}
+	var mu sync.Mutex
+	var nodes []*redis.Client
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		nodes = append(nodes, node)
+		return nil
+	})
+	if err != nil || len(nodes) == 0 {
+		return cluster
+	}
+	return nodes[rand.N(len(nodes))] //nolint:gosec // any will do
+}
+
 func (v *Verifier) ping(ctx context.Context, ps *redis.PubSub) {
 	for sleep(ctx, v.timing.pingInterval) {
 		// An error shows in ReceiveTimeout too.
@@ -132,19 +157,33 @@ func (v *Verifier) hear(ctx context.Context, text string) {
 		v.cache.ExpireAll()
 		return
 	}
-	if m.kind == kindRevoked {
-		for _, k := range v.cache.Keys() {
-			if r, ok := v.cache.Peek(k); ok && m.matches(k) {
-				r.principal.state.revoked.Store(true)
-			}
-		}
-	}
-	v.cache.InvalidateFunc(m.matches)
+	v.forget(m)
 	if m.kind == kindRevoked {
 		v.metrics.revocations.WithLabelValues("message").Inc()
 		v.log.InfoContext(ctx, "a credential is not valid any more", "app", m.app, "token_id", m.id, "found_by", "message")
 		v.onRevoke(Revocation{App: m.app, TokenID: m.id})
 	}
+}
+
+// forget drops what m is about from the cache, and tells the principals.
+func (v *Verifier) forget(m message) {
+	tell := func(k cacheKey) {
+		if r, ok := v.cache.Peek(k); ok && m.kind == kindRevoked {
+			r.principal.state.revoked.Store(true)
+		}
+	}
+	if m.id != "" {
+		k := cacheKey{m.app, m.id}
+		tell(k)
+		v.cache.Invalidate(k)
+		return
+	}
+	for _, k := range v.cache.Keys() {
+		if k.app == m.app {
+			tell(k)
+		}
+	}
+	v.cache.InvalidateFunc(func(k cacheKey) bool { return k.app == m.app })
 }
 
 // verifyAll looks everything remembered up again; lookUp notices what changed.

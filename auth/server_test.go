@@ -46,6 +46,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 type redisServer struct {
 	t    *testing.T
 	addr string
+	conf string // a configuration file, if it needs one
 	args []string
 	cmd  *exec.Cmd
 	out  *lockedBuffer
@@ -81,9 +82,13 @@ func (s *redisServer) start() bool {
 	s.t.Helper()
 	_, port, _ := net.SplitHostPort(s.addr)
 	s.out = &lockedBuffer{}
-	args := append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.t.TempDir(),
-	}, s.args...)
+	args := []string{"--port", port, "--bind", "127.0.0.1", "--dir", s.t.TempDir()}
+	if s.conf != "" {
+		args = append([]string{s.conf}, args...)
+	} else {
+		args = append(args, "--save", "", "--appendonly", "no")
+	}
+	args = append(args, s.args...)
 	s.cmd = exec.Command("redis-server", args...)
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
 	if err := s.cmd.Start(); err != nil {

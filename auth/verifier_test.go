@@ -51,7 +51,8 @@ func TestVerify(t *testing.T) {
 		"a wrong checksum":      {Credential{"acme", a.Token[:sumStart] + "00000000"}, ErrInvalid},
 		"nothing":               {Credential{}, ErrMalformed},
 		"an app that is no app": {Credential{"a/b", a.Token}, ErrMalformed},
-		"a token that is none":  {Credential{"acme", "to ken"}, ErrMalformed},
+		"a token that is none":  {Credential{"acme", "to ken"}, ErrInvalid},
+		"no token":              {Credential{"acme", ""}, ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGateway(t, rdb, config.Auth{})
@@ -214,6 +215,8 @@ func TestGoZero(t *testing.T) {
 		g.verify(t, Credential{"acme", "free-form/token.2"}, ErrInvalid)
 	}
 	g.verify(t, Credential{"empty", "x"}, ErrInvalid)
+	g.verify(t, Credential{"empty", ""}, ErrInvalid)
+	g.verify(t, Credential{"acme", strings.Repeat("x", 257)}, ErrInvalid)
 	g.verify(t, Credential{"nobody", "x"}, ErrInvalid)
 	if n := server.calls(rdb, "hget") - before; n > 10 {
 		t.Errorf("Redis was asked %d times for two apps", n)
