@@ -145,7 +145,7 @@ func describe(err error) *callError {
 }
 
 var errorTable = []func(error) *callError{
-	describePanic, describeRouting, describeAuth, describeInput, describeForward, describeContext,
+	describePanic, describeRouting, describeAuth, describeInput, describeForward, describeContext, describeExchange,
 }
 
 func describePanic(err error) *callError {
@@ -239,9 +239,42 @@ func describeForward(err error) *callError {
 	case errors.As(err, &timeout):
 		return &callError{Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED", Message: timeout.Error()}
 	case errors.As(err, &local):
-		return &callError{Code: local.Status.Code(), Reason: "BACKEND_CALL_FAILED", Message: local.Error()}
+		return &callError{Code: local.Status.Code(), Reason: localReason(local), Message: local.Error()}
 	}
 	return nil
+}
+
+// localReason names what kept a call from its backend on this side.
+func localReason(err *rpcproxy.LocalError) string {
+	switch {
+	case errors.Is(err, rpcproxy.ErrRevoked):
+		return "TOKEN_REVOKED"
+	case errors.Is(err, rpcproxy.ErrPoolFull):
+		return "POOL_FULL"
+	case errors.Is(err, rpcproxy.ErrClosed), errors.Is(err, rpcproxy.ErrDrained):
+		return "DRAINING"
+	case err.Status.Code() == codes.ResourceExhausted:
+		return "MESSAGE_TOO_LARGE"
+	}
+	return "BACKEND_CALL_FAILED"
+}
+
+// describeExchange is for what the gRPC server says of the caller's own
+// messages: too large, compressed in an unknown way, cut off.
+func describeExchange(err error) *callError {
+	var exchange *rpcproxy.ExchangeError
+	if !errors.As(err, &exchange) {
+		return nil
+	}
+	s, ok := status.FromError(exchange.Err)
+	if !ok {
+		return nil
+	}
+	reason := "BAD_MESSAGE"
+	if s.Code() == codes.ResourceExhausted {
+		reason = "MESSAGE_TOO_LARGE"
+	}
+	return &callError{Code: s.Code(), Reason: reason, Message: s.Message()}
 }
 
 func describeContext(err error) *callError {
