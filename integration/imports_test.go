@@ -55,8 +55,12 @@ integration/process     <-
                            # these are imported by tests alone
 integration/redistest   <- integration/process
                            # see above
-integration/etcdtest    <- integration/process
+integration/etcdtest    <- integration/process integration/toolbuild
                            # see above
+integration/toolbuild   <-
+                           # see above
+integration/testbackend <-
+                           # an ordinary backend that knows nothing of the gateway
 integration/gatewaytest <- integration/process
                            # runs the gateway as a process: what it links, a user's process would not have
 `
@@ -93,7 +97,7 @@ telemetry !  github.com/redis/go-redis      # it observes values it is given
 telemetry !  net/http                       # serving /metrics is the gateway's
 
 * !  github.com/alicebob/miniredis   but cmd/gateway  # 'gateway demo' needs no Redis; everything else must meet the real one's client
-* !  testing                         but integration/process integration/redistest integration/etcdtest integration/gatewaytest # it adds flags and weight to every binary
+* !  testing                         but integration/process integration/redistest integration/etcdtest integration/gatewaytest integration/toolbuild integration/testbackend # it adds flags and weight to every binary
 * !  math/rand                                        # one global generator that anybody may seed; math/rand/v2 has none
 * !  log                                              # rooms are given a *slog.Logger
 * !  io/ioutil                                        # deprecated

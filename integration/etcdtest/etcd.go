@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/rpcgate/rpcgate/integration/process"
+	"github.com/rpcgate/rpcgate/integration/toolbuild"
 )
 
 // Server is a cluster of one member on ports of the loopback interface. It ends
@@ -31,7 +32,7 @@ type Server struct {
 // it has a leader. args are further arguments of etcd.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, program: program(tb), dataDir: tb.TempDir()}
+	s := &Server{tb: tb, program: toolbuild.Program(tb, "etcd", "."), dataDir: tb.TempDir()}
 	s.process, _ = process.StartOnPorts(tb, 2, func(ports []int) (*process.Process, error) {
 		s.Endpoint = process.Loopback(ports[0])
 		client, peer := "http://"+s.Endpoint, "http://"+process.Loopback(ports[1])
