@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rpcgate/rpcgate/bench/internal/peers"
+	"github.com/rpcgate/rpcgate/bench/internal/proc"
+)
+
+// The subjects' names in the table.
+const (
+	rpcgate     = "rpcgate"
+	floor       = "floor"
+	grpcGateway = "grpc-gateway"
+)
+
+// startTimeout is how long a process may take until it serves.
+const startTimeout = 20 * time.Second
+
+// stage is the processes of a run. They end with its context.
+type stage struct {
+	ctx      context.Context // the run's: a stage lives no longer than the function that makes it
+	dir      string
+	procs    int
+	programs programs
+
+	running []*proc.Process
+	gateway subject
+	peers   map[string]subject // by kind
+	app     string
+	token   string
+}
+
+// subject is a running program that can be measured.
+type subject struct {
+	name     string
+	process  *proc.Process
+	http     string // host:port, where it speaks HTTP
+	grpc     string // host:port, where it speaks gRPC
+	profiles string // host:port of /debug/pprof
+}
+
+// start starts everything: it all runs at once, idle while another is measured.
+func (s *stage) start() error {
+	backend, err := s.startPeer(peers.Backend, "")
+	if err != nil {
+		return err
+	}
+	s.peers = make(map[string]subject)
+	for kind, name := range map[string]string{
+		peers.JSONFloor: floor, peers.GRPCFloor: floor, peers.GRPCGateway: grpcGateway,
+	} {
+		peer, err := s.startPeer(kind, backend.grpc)
+		if err != nil {
+			return err
+		}
+		peer.name = name
+		s.peers[kind] = peer
+	}
+	return s.startGateway(backend.grpc)
+}
+
+// wait waits until every process has ended; the context must have.
+func (s *stage) wait() {
+	for _, p := range s.running {
+		p.Wait()
+	}
+}
+
+func (s *stage) startPeer(kind, backend string) (subject, error) {
+	addresses, err := s.addresses(2)
+	if err != nil {
+		return subject{}, err
+	}
+	listen, profiles := addresses[0], addresses[1]
+	p, err := s.launch(kind, s.programs.peer, "-kind", kind, "-listen", listen, "-profiles", profiles, "-backend", backend)
+	if err != nil {
+		return subject{}, err
+	}
+	err = p.Await(s.ctx, startTimeout, func(ctx context.Context) error { return proc.Accepts(ctx, listen) })
+	return subject{process: p, http: listen, grpc: listen, profiles: profiles}, err
+}
+
+// startGateway starts a redis-server, issues a token in it, and starts the
+// gateway as anyone would: `gateway serve -c FILE`.
+func (s *stage) startGateway(backend string) error {
+	addresses, err := s.addresses(4)
+	if err != nil {
+		return err
+	}
+	redis, httpAddress, grpcAddress, admin := addresses[0], addresses[1], addresses[2], addresses[3]
+	if err := s.startRedis(redis); err != nil {
+		return err
+	}
+	s.app = "bench"
+	s.token, err = output(s.ctx, "", s.programs.gateway, "token", "issue", "--app", s.app, "--redis", redis)
+	if err != nil {
+		return fmt.Errorf("issuing a token: %w", err)
+	}
+	file := filepath.Join(s.dir, "gateway.yaml")
+	text := gatewayConfig(httpAddress, grpcAddress, admin, redis, backend, filepath.Join(s.programs.root, "examples/shop/proto"))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	p, err := s.launch("gateway", s.programs.gateway, "serve", "-c", file)
+	if err != nil {
+		return err
+	}
+	s.gateway = subject{name: rpcgate, process: p, http: httpAddress, grpc: grpcAddress, profiles: admin}
+	return p.Await(s.ctx, startTimeout, func(ctx context.Context) error {
+		return get(ctx, "http://"+admin+"/readyz", nil)
+	})
+}
+
+// gatewayConfig says where everything is and leaves the rest at its defaults:
+// authentication, breaker, metrics and the access log are on.
+func gatewayConfig(httpAddress, grpcAddress, admin, redis, backend, protos string) string {
+	return fmt.Sprintf(`http: {address: %q}
+grpc: {address: %q}
+admin: {address: %q}
+redis: {addresses: [%q]}
+backends:
+  - name: shop
+    endpoints: [%q]
+    proto: {files: [shop/user.proto], import_paths: [%q]}
+`, httpAddress, grpcAddress, admin, redis, backend, protos)
+}
+
+func (s *stage) startRedis(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	p, err := s.launch("redis-server", "redis-server",
+		"--bind", host, "--port", port, "--save", "", "--appendonly", "no", "--dir", s.dir)
+	if err != nil {
+		return err
+	}
+	return p.Await(s.ctx, startTimeout, func(ctx context.Context) error { return proc.Accepts(ctx, address) })
+}
+
+// launch starts a process and has the stage wait for its end.
+func (s *stage) launch(name, path string, args ...string) (*proc.Process, error) {
+	p, err := proc.Start(s.ctx, proc.Spec{
+		Name: name, Path: path, Args: args, Dir: s.dir,
+		Env: []string{fmt.Sprintf("GOMAXPROCS=%d", s.procs)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.running = append(s.running, p)
+	return p, nil
+}
+
+func (s *stage) addresses(n int) ([]string, error) {
+	addresses := make([]string, n)
+	for i := range addresses {
+		var err error
+		if addresses[i], err = proc.FreeAddress(s.ctx); err != nil {
+			return nil, err
+		}
+	}
+	return addresses, nil
+}
+
+// get fetches a page and hands its body to save, which may be nil.
+func get(ctx context.Context, url string, save func(*http.Response) error) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", url, response.Status)
+	}
+	if save == nil {
+		return nil
+	}
+	return save(response)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/rpcgate/rpcgate/bench/internal/report"
+)
+
+// header says what ran, above the table.
+func header(o options, p programs) string {
+	version := p.version
+	if version == "" {
+		version = "(version unknown)"
+	}
+	return fmt.Sprintf(`rpcgate %s on %d × %s, %s/%s, %s; every process with GOMAXPROCS=%d, over loopback, one backend.
+Load: closed loop, %d callers (JSON: an HTTP/1.1 connection each; gRPC: %d connections), %d rounds of %v
+after %v of warm-up, interleaved. Small unary calls: the answer is 150 bytes of JSON. Medians (smallest–largest).
+- rpcgate: gateway serve with its default settings: authentication (tokens in redis-server, cached), breaker, metrics,
+  access log (to a file), a connection per credential
+- floor, JSON: a net/http handler that makes one raw-bytes ClientConn.Invoke and looks at no message
+- floor, gRPC: a grpc-go server that passes bytes on from its unknown-service handler, without metadata
+- grpc-gateway: generated code, %s; all on grpc-go %s
+
+`,
+		version, runtime.NumCPU(), cpuModel(), runtime.GOOS, runtime.GOARCH, runtime.Version(), o.procs,
+		o.concurrency, o.grpcConns, o.rounds, o.duration, o.warmup,
+		moduleVersion("github.com/grpc-ecosystem/grpc-gateway/v2"), moduleVersion("google.golang.org/grpc"))
+}
+
+// aim is what the project wants of a ratio in some cases.
+type aim struct {
+	cases   []string
+	against string
+	most    float64
+}
+
+func aims() []aim {
+	return []aim{
+		{[]string{caseGet, casePost}, grpcGateway, 1.00},
+		{[]string{caseGRPC}, floor, 1.25},
+	}
+}
+
+// verdicts compares the ratios with the aims.
+func verdicts(measured []report.Case) string {
+	var b strings.Builder
+	for _, aim := range aims() {
+		for _, c := range measured {
+			ratio, ok := c.Ratio(rpcgate, aim.against)
+			if !ok || !slices.Contains(aim.cases, c.Name) {
+				continue
+			}
+			word := "met"
+			if ratio.Median > aim.most {
+				word = "missed"
+			}
+			fmt.Fprintf(&b, "%s: %.2f × %s; the aim, at most %.2f, is %s\n", c.Name, ratio.Median, aim.against, aim.most, word)
+		}
+	}
+	return b.String()
+}
+
+// cpuModel is the processor's name, as Linux has it.
+func cpuModel() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "CPU"
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "CPU"
+}
+
+// moduleVersion is the version of a dependency in this binary.
+func moduleVersion(path string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(version unknown)"
+	}
+	for _, dep := range info.Deps {
+		if dep.Path == path {
+			return dep.Version
+		}
+	}
+	return "(version unknown)"
+}

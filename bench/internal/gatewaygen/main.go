@@ -1,0 +1,84 @@
+// Command gatewaygen generates the shop's grpc-gateway code, the reference that
+// the bench measures against. It needs no protoc: the descriptors come from the
+// shop's generated Go code, and protoc-gen-grpc-gateway is a tool of this
+// module, so that its version is pinned in go.mod. It takes no arguments and
+// writes into the current folder.
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
+
+	"github.com/rpcgate/rpcgate/examples/shop/shoppb"
+)
+
+// plugin generates a package of its own beside the messages'.
+const (
+	plugin     = "protoc-gen-grpc-gateway"
+	parameters = "standalone=true,omit_package_doc=true"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gatewaygen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	target := protoreflect.FileDescriptor(shoppb.File_shop_user_proto)
+	in, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
+		FileToGenerate: []string{target.Path()},
+		Parameter:      proto.String(parameters),
+		ProtoFile:      inOrder(target, nil, make(map[string]bool)),
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the request for %s: %w", plugin, err)
+	}
+	var stdout bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", "tool", plugin)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("running %s: %w", plugin, err)
+	}
+	response := new(pluginpb.CodeGeneratorResponse)
+	if err := proto.Unmarshal(stdout.Bytes(), response); err != nil {
+		return fmt.Errorf("decoding the answer of %s: %w", plugin, err)
+	}
+	if response.Error != nil {
+		return fmt.Errorf("%s: %s", plugin, response.GetError())
+	}
+	for _, f := range response.GetFile() {
+		if err := os.WriteFile(path.Base(f.GetName()), []byte(f.GetContent()), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inOrder appends the file and its imports, each after what it imports, as the
+// plugin protocol wants them.
+func inOrder(fd protoreflect.FileDescriptor, ordered []*descriptorpb.FileDescriptorProto, seen map[string]bool) []*descriptorpb.FileDescriptorProto {
+	if seen[fd.Path()] {
+		return ordered
+	}
+	seen[fd.Path()] = true
+	for i := range fd.Imports().Len() {
+		ordered = inOrder(fd.Imports().Get(i).FileDescriptor, ordered, seen)
+	}
+	return append(ordered, protodesc.ToFileDescriptorProto(fd))
+}

@@ -1,0 +1,46 @@
+// Package peers owns what the gateway is measured against, and the backend
+// behind all of them. Each peer is the least that a program can do for the same
+// calls with the same libraries at their default settings: no authentication,
+// no breaker, no metrics, no log.
+package peers
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// The kinds of process that a peer can be.
+const (
+	Backend     = "backend"      // the shop's UserService, answering at once
+	JSONFloor   = "json-floor"   // a net/http handler that makes one raw-bytes Invoke
+	GRPCGateway = "grpc-gateway" // generated grpc-gateway code
+	GRPCFloor   = "grpc-floor"   // a grpc-go raw pass-through
+)
+
+// Serve serves the kind of peer on the listener, in front of the backend where
+// it has one. It returns only when it cannot go on; a peer ends with its process.
+func Serve(ctx context.Context, kind string, lis net.Listener, backend string) error {
+	switch kind {
+	case Backend:
+		return serveBackend(lis)
+	case JSONFloor, GRPCGateway, GRPCFloor:
+	default:
+		return fmt.Errorf("unknown kind of peer %q", kind)
+	}
+	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return fmt.Errorf("backend %s: %w", backend, err)
+	}
+	switch kind {
+	case JSONFloor:
+		return serveJSONFloor(lis, conn)
+	case GRPCGateway:
+		return serveGRPCGateway(ctx, lis, conn)
+	default:
+		return serveGRPCFloor(lis, conn)
+	}
+}
