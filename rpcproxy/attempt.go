@@ -32,8 +32,8 @@ type attempt struct {
 	lease Lease        // send
 
 	in, out Frame
-	// What came from the backend: the header and trailer (nil: none), and
-	// whether the call got as far as a connection.
+	// What came from the backend: the header (nil: none) and the trailer (empty:
+	// none); and the other end, if the call got as far as a connection.
 	header, trailer metadata.MD
 	peer            peer.Peer
 	// Stream road: the caller has sent all it wants to.

@@ -28,7 +28,7 @@ import (
 // two microseconds for each call.
 func fromBackend(s *status.Status, header, trailer metadata.MD) bool {
 	switch {
-	case header == nil && trailer == nil:
+	case header == nil && len(trailer) == 0: // grpc-go gives an empty trailer for none
 		return false
 	case header == nil:
 		return !strings.HasPrefix(s.Message(), cardinality)
@@ -80,6 +80,12 @@ func madeHere(s *status.Status) bool {
 			"transport: malformed ",
 			"unexpected EOF",
 			"grpc: ",
+			// x/net/http2, of malformed frames:
+			"received invalid frame",
+			"pseudo header field after regular",
+			"duplicate pseudo-header ",
+			"invalid pseudo-header ",
+			"invalid header field ",
 		) || strings.Contains(s.Message(), "-bytes data exceeding the limit ") // flow control
 	case codes.ResourceExhausted:
 		return begins("trying to send message larger than max", "grpc: ")
