@@ -66,8 +66,10 @@ func LoadProtoset(files []string) (*Descriptors, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	return newDescriptors(protos, func(protoreflect.ServiceDescriptor) bool { return true }, true)
+	return newDescriptors(protos, anyService, true)
 }
+
+func anyService(protoreflect.ServiceDescriptor) bool { return true }
 
 // CompileProto compiles .proto sources. The backend serves the services of the
 // files named, not those of their imports. google/api, google/protobuf and

@@ -48,7 +48,7 @@ func Reflect(ctx context.Context, conn grpc.ClientConnInterface) (*Descriptors, 
 		// The same messages under the name they had first.
 		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 	} {
-		r := reflection{known: make(map[string]bool), services: make(map[string]bool)}
+		r := inquiry{known: make(map[string]bool), services: make(map[string]bool)}
 		err := r.run(ctx, conn, method)
 		if status.Code(err) == codes.Unimplemented {
 			continue
@@ -61,8 +61,8 @@ func Reflect(ctx context.Context, conn grpc.ClientConnInterface) (*Descriptors, 
 	return nil, ErrNoReflection
 }
 
-// A reflection is one exchange: a question, an answer, the next question.
-type reflection struct {
+// An inquiry is one exchange: a question, an answer, the next question.
+type inquiry struct {
 	stream   grpc.ClientStream
 	listed   []string
 	files    []*descriptorpb.FileDescriptorProto
@@ -72,7 +72,7 @@ type reflection struct {
 	warnings []string
 }
 
-func (r *reflection) run(ctx context.Context, conn grpc.ClientConnInterface, method string) error {
+func (r *inquiry) run(ctx context.Context, conn grpc.ClientConnInterface, method string) error {
 	// The connection may well have the gateway's raw codec as its default.
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method,
 		grpc.ForceCodecV2(encoding.GetCodecV2(proto.Name)), grpc.MaxCallRecvMsgSize(maxReflectionMessage))
@@ -112,7 +112,7 @@ func (r *reflection) run(ctx context.Context, conn grpc.ClientConnInterface, met
 	return stream.CloseSend()
 }
 
-func (r *reflection) ask(q *reflectionpb.ServerReflectionRequest) (*reflectionpb.ServerReflectionResponse, error) {
+func (r *inquiry) ask(q *reflectionpb.ServerReflectionRequest) (*reflectionpb.ServerReflectionResponse, error) {
 	// After io.EOF the stream has ended, and RecvMsg says why.
 	if err := r.stream.SendMsg(q); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -127,7 +127,7 @@ func (r *reflection) ask(q *reflectionpb.ServerReflectionRequest) (*reflectionpb
 	return a, nil
 }
 
-func (r *reflection) list() error {
+func (r *inquiry) list() error {
 	a, err := r.ask(&reflectionpb.ServerReflectionRequest{
 		MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{ListServices: "*"},
 	})
@@ -155,7 +155,7 @@ func (r *reflection) list() error {
 
 // fetch asks for files and keeps them. If the backend cannot give them, that is
 // a warning that names what, and none if that is empty.
-func (r *reflection) fetch(what string, q *reflectionpb.ServerReflectionRequest) error {
+func (r *inquiry) fetch(what string, q *reflectionpb.ServerReflectionRequest) error {
 	a, err := r.ask(q)
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (r *reflection) fetch(what string, q *reflectionpb.ServerReflectionRequest)
 }
 
 // warn keeps a warning, within bounds.
-func (r *reflection) warn(format string, args ...any) {
+func (r *inquiry) warn(format string, args ...any) {
 	const most, longest = 64, 512
 	if len(r.warnings) < most {
 		w := fmt.Sprintf(format, args...)
@@ -199,7 +199,7 @@ func (r *reflection) warn(format string, args ...any) {
 	}
 }
 
-func (r *reflection) descriptors() (*Descriptors, error) {
+func (r *inquiry) descriptors() (*Descriptors, error) {
 	listed := make(map[protoreflect.FullName]bool, len(r.listed))
 	for _, name := range r.listed {
 		listed[protoreflect.FullName(name)] = true
