@@ -309,7 +309,10 @@ type engine struct {
 	discardUnknown bool
 	types          Resolver
 
+	// Scratch space.
 	requests sync.Pool // of *requestState
+	readers  sync.Pool // of *reader
+	writers  sync.Pool // of *writer
 }
 
 func newEngine(o config.JSON, types Resolver) *engine {
@@ -321,6 +324,8 @@ func newEngine(o config.JSON, types Resolver) *engine {
 		types:          linked(types),
 	}
 	e.requests.New = func() any { return new(requestState) }
+	e.readers.New = func() any { return new(reader) }
+	e.writers.New = func() any { return new(writer) }
 	return e
 }
 

@@ -61,9 +61,6 @@ type fieldPlan struct {
 	mapValue *fieldPlan   // of a map, else nil
 }
 
-// isNull: of google.protobuf.NullValue.
-func (f *fieldPlan) isNull() bool { return f.enum != nil && f.enum.isNull }
-
 // enumPlan is an enum's values by name and by number.
 type enumPlan struct {
 	name     protoreflect.FullName
@@ -119,7 +116,7 @@ func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, erro
 		}
 		f.index = i
 		mp.fields[i] = f
-		if f.kind == protoreflect.GroupKind || f.isNull() || (f.isMap && f.mapValue.isNull()) {
+		if f.kind == protoreflect.GroupKind {
 			mp.direct = false
 		}
 	}
@@ -187,7 +184,7 @@ func (p *planner) field(fd protoreflect.FieldDescriptor) (*fieldPlan, error) {
 	if p.protoNames {
 		name = fd.TextName()
 	}
-	key, _ := appendString(nil, name)
+	key, _ := appendString(nil, []byte(name))
 	f.key = string(key) + ":"
 	f.tag = protowire.EncodeTag(f.num, wireType(f.kind))
 	if fd.IsPacked() {
@@ -234,6 +231,9 @@ func (p *planner) zero(f *fieldPlan) string {
 	case protoreflect.BoolKind:
 		return "false"
 	case protoreflect.EnumKind:
+		if f.enum.isNull {
+			return "null"
+		}
 		if name, ok := f.enum.byNumber[0]; ok && !p.enumNumbers {
 			return `"` + name + `"`
 		}

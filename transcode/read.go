@@ -27,15 +27,31 @@ type keySpan struct{ start, end int }
 // readBody compiles a whole body. It reports false, with dst as it was, for
 // the slow engine to take over.
 func (m *Method) readBody(dst, body []byte) ([]byte, bool) {
-	var keys [16]keySpan
-	r := reader{engine: m.engine, in: body, out: dst, keys: keys[:0]}
-	start := len(dst)
+	r := m.engine.readers.Get().(*reader)
+	r.engine, r.in, r.pos, r.out = m.engine, body, 0, dst
+	ok := r.body(m)
+	out := r.out
+	r.release()
+	if !ok {
+		return dst, false
+	}
+	return out, true
+}
+
+// release lets go of the body and puts the reader back.
+func (r *reader) release() {
+	e := r.engine
+	*r = reader{keys: r.keys[:0]}
+	if cap(r.keys) <= maxScratch {
+		e.readers.Put(r)
+	}
+}
+
+// body reads a whole body.
+func (r *reader) body(m *Method) bool {
 	r.space()
 	if m.wholeBody {
-		if !m.input.isPlain() || !r.message(m.input, 1) || !r.end() {
-			return dst, false
-		}
-		return r.out, true
+		return m.input.isPlain() && r.message(m.input, 1) && r.end()
 	}
 	leaf, outer := m.body[len(m.body)-1], m.body[:len(m.body)-1]
 	// A message's depth counts from itself, an element's or entry's from the message that has the field.
@@ -43,11 +59,13 @@ func (m *Method) readBody(dst, body []byte) ([]byte, bool) {
 	if leaf.inside() != nil {
 		depth = 0
 	}
+	start := len(r.out)
 	// null is no value of a field, though it may stand for an unset one.
 	if !r.field(leaf, depth) || !r.end() {
-		return dst, false
+		return false
 	}
-	return wrap(r.out, start, outer), true
+	r.out = wrap(r.out, start, outer)
+	return true
 }
 
 // next is the byte that comes next; 0: none.

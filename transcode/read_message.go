@@ -81,10 +81,11 @@ func (r *reader) member(f *fieldPlan, depth int, oneofs *uint64) bool {
 	return r.field(f, depth)
 }
 
-// takesNull tells whether null is a value of the field: google.protobuf.Value,
-// which protojson has by type, so for lists and maps of it null is refused.
+// takesNull tells whether null is a value of the field's type:
+// google.protobuf.Value or NullValue. protojson asks for the type alone, so
+// for a list of them null is not "unset" but refused.
 func (f *fieldPlan) takesNull() bool {
-	return f.message != nil && f.message.special == isValue
+	return (f.message != nil && f.message.special == isValue) || (f.enum != nil && f.enum.isNull)
 }
 
 // field reads and appends a field of a message at depth.

@@ -17,11 +17,12 @@ func (r *reader) str() bool {
 	start := r.pos + 1
 	ascii := true
 	for i := start; i < len(r.in); i++ {
+		if i += plain(r.in[i:]); i == len(r.in) {
+			return false
+		}
 		c := r.in[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			if c >= utf8.RuneSelf {
-				ascii = false
-			}
+		if c >= utf8.RuneSelf {
+			ascii = false
 			continue
 		}
 		if c == '\\' {

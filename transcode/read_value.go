@@ -55,9 +55,9 @@ func (r *reader) value(f *fieldPlan, depth int) bool {
 	}
 }
 
-// integer reads an integer of at most 19 digits, with or without quotes.
+// integer reads an integer, with or without quotes.
 func (r *reader) integer() (neg bool, v uint64, ok bool) {
-	const maxDigits = 19 // what fits in 64 bits whatever they are
+	const maxDigits = 20 // of a uint64; 19 fit whatever they are
 	quoted := r.next() == '"'
 	if quoted {
 		r.pos++
@@ -78,6 +78,12 @@ func (r *reader) integer() (neg bool, v uint64, ok bool) {
 	n := r.pos - start
 	if n == 0 || n > maxDigits || (n > 1 && r.in[start] == '0') {
 		return false, 0, false
+	}
+	if n == maxDigits {
+		var err error
+		if v, err = strconv.ParseUint(string(r.in[start:r.pos]), 10, 64); err != nil {
+			return false, 0, false
+		}
 	}
 	if quoted {
 		if r.next() != '"' {
@@ -107,6 +113,10 @@ func (r *reader) signed(bits int) (int64, bool) {
 // enum reads an enum value by name or number. A name that is not known is for
 // the slow engine, which may ignore it.
 func (r *reader) enum(e *enumPlan) bool {
+	if e.isNull && r.literal("null") {
+		r.out = append(r.out, 0)
+		return true
+	}
 	if r.next() != '"' {
 		v, ok := r.signed(32)
 		r.out = protowire.AppendVarint(r.out, uint64(v))

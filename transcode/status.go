@@ -46,10 +46,6 @@ func appendDetail(dst []byte, detail *anypb.Any, o protojson.MarshalOptions) []b
 
 // appendValidString appends any text as a JSON string.
 func appendValidString(dst []byte, s string) []byte {
-	start := len(dst)
-	dst, ok := appendString(dst, s)
-	if !ok {
-		dst, _ = appendString(dst[:start], strings.ToValidUTF8(s, "\uFFFD"))
-	}
+	dst, _ = appendString(dst, []byte(strings.ToValidUTF8(s, "\uFFFD")))
 	return dst
 }

@@ -34,35 +34,50 @@ func (s span) unset() bool { return s == span{} }
 // writeResponse shows a whole response. It reports false, with dst as it was,
 // for the slow engine to take over.
 func (m *Method) writeResponse(dst, wire []byte) ([]byte, bool) {
-	var spans [64]span
-	var entries [8]mapEntry
-	w := writer{engine: m.engine, out: dst, spans: spans[:0], entries: entries[:0]}
+	w := m.engine.writers.Get().(*writer)
+	w.engine, w.out = m.engine, dst
+	ok := w.response(m, wire)
+	out := w.out
+	w.release()
+	if !ok {
+		return dst, false
+	}
+	return out, true
+}
+
+// release lets go of the response and puts the writer back.
+func (w *writer) release() {
+	e := w.engine
+	clear(w.entries)
+	*w = writer{spans: w.spans[:0], entries: w.entries[:0]}
+	if cap(w.spans) <= maxScratch && cap(w.entries) <= maxScratch {
+		e.writers.Put(w)
+	}
+}
+
+// response writes a whole response, or the field of it that is wanted.
+func (w *writer) response(m *Method, wire []byte) bool {
 	if m.response == nil {
-		if !m.output.isPlain() || !w.message(m.output, wire, 1) {
-			return dst, false
-		}
-		return w.out, true
+		return m.output.isPlain() && w.message(m.output, wire, 1)
 	}
 	mp := m.output
 	for i, f := range m.response {
 		if !mp.isPlain() || !w.scan(mp, wire) {
-			return dst, false
+			return false
 		}
 		s := w.spans[f.index]
 		w.spans = w.spans[:0]
 		// The empty values of unset fields are left to the slow engine.
 		if s.unset() {
-			return dst, false
+			return false
 		}
 		if i == len(m.response)-1 {
-			if _, ok := w.field(f, wire, s, 1); !ok {
-				return dst, false
-			}
-			break
+			_, ok := w.field(f, wire, s, 1)
+			return ok
 		}
 		mp, wire = f.message, wire[s.start:s.end]
 	}
-	return w.out, true
+	return false
 }
 
 // scan finds the fields of a message and pushes their spans, one for each

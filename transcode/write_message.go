@@ -176,6 +176,7 @@ func (w *writer) mapField(f *fieldPlan, wire []byte, depth int) bool {
 			return false
 		}
 	}
+	clear(w.entries[base:])
 	w.entries = w.entries[:base]
 	w.out = append(w.out, '}')
 	return true

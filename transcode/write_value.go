@@ -126,6 +126,10 @@ func unsignedValue(k protoreflect.Kind, wire []byte) (uint64, int) {
 // enum writes a value by its name, or by its number where it has none or
 // numbers are wanted.
 func (w *writer) enum(e *enumPlan, n int32) {
+	if e.isNull {
+		w.out = append(w.out, "null"...)
+		return
+	}
 	if !w.engine.enumNumbers {
 		if name, ok := e.byNumber[n]; ok {
 			w.out = append(w.out, '"')
@@ -177,7 +181,7 @@ func appendFloat(dst []byte, v float64, bits int) []byte {
 	return dst
 }
 
-// seconds reads the content of a Timestamp or Duration.
+// secondsOf reads the content of a Timestamp or Duration.
 func secondsOf(wire []byte) (seconds, nanos int64, ok bool) {
 	const secondsTag, nanosTag = 1 << 3, 2 << 3
 	var hasSeconds, hasNanos bool
