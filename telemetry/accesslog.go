@@ -31,9 +31,12 @@ type Record struct {
 	Reason   string // the gateway's own reason ("TOKEN_INVALID"), or "" when the answer is the backend's
 	Err      error  // why it failed, for operators; may be nil
 	Duration time.Duration
-	BytesIn  int64 // of the request's messages or body
-	BytesOut int64 // of the response's
-	ClientIP netip.Addr
+	// Streaming says that either side streams: such a call lasts as long as its
+	// sides want, and is never slow.
+	Streaming bool
+	BytesIn   int64 // of the request's messages or body
+	BytesOut  int64 // of the response's
+	ClientIP  netip.Addr
 	// RequestID ties the line to the caller's own and the backend's.
 	RequestID string
 	// Only for routes that ask for them. Cut off after [MaxLoggedBody] bytes.
@@ -63,7 +66,7 @@ func NewAccessLog(l *slog.Logger, cfg config.Log) *AccessLog {
 // Log writes r's line, unless it is one of those left out; then it allocates
 // nothing.
 func (a *AccessLog) Log(ctx context.Context, r Record) {
-	slow := a.slow > 0 && r.Duration >= a.slow
+	slow := a.slow > 0 && !r.Streaming && r.Duration >= a.slow
 	level := slog.LevelInfo
 	if slow || serverFault(r.Code) {
 		level = slog.LevelWarn

@@ -55,6 +55,7 @@ func TestWhichCallsAreLogged(t *testing.T) {
 		{"success, all sampled", config.Log{SuccessSample: 1, SlowThreshold: time.Second}, Record{}, "INFO"},
 		{"slow success", config.Log{SlowThreshold: time.Second}, Record{Duration: time.Second}, "WARN"},
 		{"slow, but nothing counts as slow", config.Log{}, Record{Duration: time.Hour}, ""},
+		{"a long stream", config.Log{SlowThreshold: time.Second}, Record{Duration: time.Hour, Streaming: true}, ""},
 		{"the caller's fault", config.Log{}, Record{Code: codes.InvalidArgument}, "INFO"},
 		{"the caller's fault, from warn on", config.Log{Level: "warn"}, Record{Code: codes.InvalidArgument}, ""},
 		{"the backend's fault", config.Log{Level: "warn"}, Record{Code: codes.Unavailable}, "WARN"},

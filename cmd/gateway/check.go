@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,12 +57,13 @@ With --schema, print the JSON schema of configuration files, for editors.`,
 
 // checked is the outcome of a check.
 type checked struct {
-	File     string   `json:"file"`
-	OK       bool     `json:"ok"`
-	Backends int      `json:"backends"`
-	Routes   int      `json:"routes"`
-	Faults   []fault  `json:"faults"`
-	Warnings []string `json:"warnings"`
+	File      string   `json:"file"`
+	OK        bool     `json:"ok"`
+	Backends  int      `json:"backends"`
+	Routes    int      `json:"routes"`
+	Faults    []fault  `json:"faults"`
+	Warnings  []fault  `json:"warnings"`  // allowed, but to be known
+	Unchecked []string `json:"unchecked"` // backends whose routes are known only when they are asked
 }
 
 type fault struct {
@@ -73,7 +77,7 @@ type fault struct {
 // check finds what is wrong with the file. The error is for a file that cannot
 // be read.
 func check(ctx context.Context, file string) (*checked, error) {
-	c := &checked{File: file, Faults: []fault{}, Warnings: []string{}}
+	c := &checked{File: file, Faults: []fault{}, Warnings: []fault{}, Unchecked: []string{}}
 	cfg, err := config.Load(file)
 	var faults config.Faults
 	switch {
@@ -84,6 +88,9 @@ func check(ctx context.Context, file string) (*checked, error) {
 		return c, nil
 	case err != nil:
 		return nil, err
+	}
+	for _, w := range cfg.Warnings(time.Now()) {
+		c.Warnings = append(c.Warnings, fault(w))
 	}
 	c.Backends = len(cfg.Backends)
 	c.checkRoutes(ctx, cfg)
@@ -97,43 +104,50 @@ func (c *checked) checkRoutes(ctx context.Context, cfg *config.Config) {
 	for i, b := range cfg.Backends {
 		inputs[i].Backend = b
 		if b.Reflection {
-			c.Warnings = append(c.Warnings, fmt.Sprintf(
-				"backend %s is asked for its descriptors when the gateway runs; its routes were not checked", b.Name))
+			c.Unchecked = append(c.Unchecked, b.Name)
 			continue
+		}
+		key := fmt.Sprintf("backends[%d].protoset", i)
+		if b.Proto != nil {
+			key = fmt.Sprintf("backends[%d].proto", i)
 		}
 		d, err := routes.Load(ctx, b, nil)
 		if err != nil {
-			key := "protoset"
-			if b.Proto != nil {
-				key = "proto"
+			for _, err := range split(err) {
+				c.Faults = append(c.Faults, c.at(key, err.Error()))
 			}
-			c.fault(cfg, fmt.Sprintf("backends[%d].%s", i, key), err)
 			continue
 		}
 		inputs[i].Descriptors = d
 		for _, w := range d.Warnings() {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("backend %s: %s", b.Name, w))
+			c.Warnings = append(c.Warnings, c.at(key, w))
 		}
 	}
 	table, err := routes.Build(inputs, cfg.Routes)
-	if err != nil {
-		c.fault(cfg, "routes", err)
-		return
-	}
 	c.Routes = len(table.Routes())
-}
-
-// fault notes err at key, each of several errors joined in it apart.
-func (c *checked) fault(cfg *config.Config, key string, err error) {
 	for _, err := range split(err) {
-		c.Faults = append(c.Faults, fault{File: c.File, Key: key, Message: err.Error()})
+		key, message := "routes", err.Error()
+		var f *routes.Fault
+		if errors.As(err, &f) && f.Key != "" {
+			key, message = f.Key, strings.TrimPrefix(message, f.Key+": ")
+		}
+		c.Faults = append(c.Faults, c.at(key, message))
 	}
 }
 
-// split takes apart what errors.Join put together.
+// at is a fault at key.
+func (c *checked) at(key, message string) fault {
+	return fault{File: c.File, Key: key, Message: message}
+}
+
+// split takes apart what errors.Join put together, also where another error
+// wraps that: then each part has the wrapper's text no more.
 func split(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // an error that wraps a joined one must keep its own text
-	if !ok {
+	if err == nil {
+		return nil
+	}
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
 		return []error{err}
 	}
 	var all []error
@@ -144,7 +158,7 @@ func split(err error) []error {
 }
 
 func (c *checked) print(cmd *cobra.Command, format output) error {
-	if err := c.write(cmd, format); err != nil {
+	if err := c.write(cmd.OutOrStdout(), format); err != nil {
 		return err
 	}
 	if !c.OK {
@@ -153,24 +167,25 @@ func (c *checked) print(cmd *cobra.Command, format output) error {
 	return nil
 }
 
-func (c *checked) write(cmd *cobra.Command, format output) error {
-	out := cmd.OutOrStdout()
+func (c *checked) write(out io.Writer, format output) error {
 	if format == outputJSON {
 		return printJSON(out, c)
 	}
+	var b strings.Builder
 	for _, f := range c.Faults {
-		if _, err := fmt.Fprintln(out, config.Fault(f)); err != nil {
-			return err
-		}
+		fmt.Fprintln(&b, config.Fault(f))
 	}
 	for _, w := range c.Warnings {
-		if _, err := fmt.Fprintf(out, "%s: warning: %s\n", c.File, w); err != nil {
-			return err
+		w.Message = "warning: " + w.Message
+		fmt.Fprintln(&b, config.Fault(w))
+	}
+	if c.OK {
+		fmt.Fprintf(&b, "%s: ok: backends: %d, routes: %d", c.File, c.Backends, c.Routes)
+		if len(c.Unchecked) > 0 {
+			fmt.Fprintf(&b, "; not checked, as the backends are asked for them: routes of %s", strings.Join(c.Unchecked, ", "))
 		}
+		b.WriteByte('\n')
 	}
-	if !c.OK {
-		return nil
-	}
-	_, err := fmt.Fprintf(out, "%s: ok (%d backends, %d routes)\n", c.File, c.Backends, c.Routes)
+	_, err := io.WriteString(out, b.String())
 	return err
 }

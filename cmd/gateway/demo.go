@@ -39,7 +39,8 @@ written to a file once the gateway is ready.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := telemetry.NewLogger(config.Log{Level: "warn", Format: "text"}, cmd.ErrOrStderr())
-			takeLogs(log)
+			// A stream that is ended at the terminal is a warning to libraries.
+			takeLogs(telemetry.NewLogger(config.Log{Level: "error", Format: "text"}, cmd.ErrOrStderr()))
 			return runDemo(cmd.Context(), o, cmd.OutOrStdout(), log)
 		},
 	}
