@@ -46,12 +46,13 @@ func (m *mapping[V]) add(key string, value V) {
 	}
 }
 
-// each calls f for every key, in no order.
-func (m *mapping[V]) each(f func(key string, value V)) {
+// appendKeys appends all keys, in no order.
+func (m *mapping[V]) appendKeys(keys []string) []string {
 	for _, e := range m.small {
-		f(e.key, e.value)
+		keys = append(keys, e.key)
 	}
-	for k, v := range m.large {
-		f(k, v)
+	for k := range m.large {
+		keys = append(keys, k)
 	}
+	return keys
 }

@@ -22,21 +22,18 @@ func (t *Tree) Match(method string, p *Path, vars []string) (id int, values []st
 // bound to: HEAD wherever there is GET, and always OPTIONS. It gives nil if no
 // template matches the path.
 func (t *Tree) Allow(p *Path) []string {
-	w := walk{path: p, verbs: t.appendVerbs(nil, p), allow: make(map[string]struct{})}
+	var few [8]string
+	w := walk{path: p, verbs: t.appendVerbs(few[:0], p), all: true}
 	w.node(&t.root, 0, "")
-	if len(w.allow) == 0 {
+	if len(w.methods) == 0 {
 		return nil
 	}
-	w.allow[http.MethodOptions] = struct{}{}
-	if _, ok := w.allow[http.MethodGet]; ok {
-		w.allow[http.MethodHead] = struct{}{}
+	if slices.Contains(w.methods, http.MethodGet) {
+		w.methods = append(w.methods, http.MethodHead)
 	}
-	methods := make([]string, 0, len(w.allow))
-	for m := range w.allow {
-		methods = append(methods, m)
-	}
-	slices.Sort(methods)
-	return methods
+	w.methods = append(w.methods, http.MethodOptions)
+	slices.Sort(w.methods)
+	return slices.Compact(w.methods)
 }
 
 // appendVerbs appends the verbs that p may end with, longest first, and last
@@ -57,14 +54,15 @@ func (t *Tree) appendVerbs(verbs []string, p *Path) []string {
 	return append(verbs, "")
 }
 
-// A walk is one search. With allow set it goes everywhere and collects the
-// methods it finds.
+// A walk is one search for a method, or, with all set, for the methods of all
+// templates that match, some more than once.
 type walk struct {
-	path   *Path
-	method string
-	verbs  []string
-	found  *end
-	allow  map[string]struct{}
+	path    *Path
+	method  string
+	verbs   []string
+	found   *end
+	all     bool
+	methods []string
 }
 
 // node searches below n, which pos segments of the path have led to. The verb
@@ -130,8 +128,8 @@ func (w *walk) leaf(n *node, verb string) bool {
 	if !ok {
 		return false
 	}
-	if w.allow != nil {
-		l.methods.each(func(method string, _ *end) { w.allow[method] = struct{}{} })
+	if w.all {
+		w.methods = l.methods.appendKeys(w.methods)
 		return false
 	}
 	w.found = l.find(w.method)
