@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -147,12 +148,12 @@ func (s *redisServer) signal(sig os.Signal) {
 	}
 }
 
-// client is one as the gateway has it.
+// client is one as the gateway has it, but patient: the machine may be busy.
 func (s *redisServer) client(edit ...func(*config.Redis)) redis.UniversalClient {
 	s.t.Helper()
 	cfg := config.Redis{
 		Addresses: []string{s.addr}, Mode: "single", PoolSize: 20,
-		DialTimeout: time.Second, ReadTimeout: 500 * time.Millisecond, WriteTimeout: 500 * time.Millisecond,
+		DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit,
 	}
 	for _, f := range edit {
 		f(&cfg)
@@ -215,6 +216,7 @@ func startGateway(t *testing.T, rdb redis.UniversalClient, cfg config.Auth) *gat
 func newGateway(t *testing.T, rdb redis.UniversalClient, cfg config.Auth) *gateway {
 	t.Helper()
 	g := &gateway{log: &lockedBuffer{}}
+	cfg.Cache.LoadTimeout = cmp.Or(cfg.Cache.LoadTimeout, limit)
 	var err error
 	g.Verifier, err = NewVerifier(rdb, cfg, VerifierOptions{
 		Logger: slog.New(slog.NewJSONHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -188,15 +189,18 @@ func TestDamagedRecords(t *testing.T) {
 	rdb := startRedis(t).client()
 	a := issue(t, NewStore(rdb, config.Auth{}), "acme")
 	ctx, key := t.Context(), "rpcgate:{acme}:token:"+a.ID
-	for name, damage := range map[string]func() error{
-		"hash":    func() error { return rdb.HSet(ctx, key, "hash", "zz").Err() },
-		"expires": func() error { return rdb.HSet(ctx, key, "hash", strings.Repeat("0", 64), "expires", "soon").Err() },
-		"type":    func() error { return errors.Join(rdb.Del(ctx, key).Err(), rdb.Set(ctx, key, "x", 0).Err()) },
+	for _, tc := range []struct {
+		name   string
+		damage func() error
+	}{
+		{"hash", func() error { return rdb.HSet(ctx, key, "hash", "zz").Err() }},
+		{"expires", func() error { return rdb.HSet(ctx, key, "hash", strings.Repeat("0", 64), "expires", "soon").Err() }},
+		{"type", func() error { return errors.Join(rdb.Del(ctx, key).Err(), rdb.Set(ctx, key, "x", 0).Err()) }},
 	} {
-		if err := damage(); err != nil {
+		if err := tc.damage(); err != nil {
 			t.Fatal(err)
 		}
-		t.Run(name, func(t *testing.T) { newGateway(t, rdb, config.Auth{}).verify(t, a.credential(), ErrUnavailable) })
+		t.Run(tc.name, func(t *testing.T) { newGateway(t, rdb, config.Auth{}).verify(t, a.credential(), ErrUnavailable) })
 	}
 }
 
@@ -271,28 +275,35 @@ func TestPanicInALookUp(t *testing.T) {
 	}
 }
 
-// The caller's own deadline is told from Redis' failure.
+// hanging is a layout whose Redis never answers.
+type hanging struct{ hashedLayout }
+
+func (hanging) load(ctx context.Context, _ cacheKey) (*record, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// The caller's own deadline is told from a look-up's time limit.
 func TestCallersDeadline(t *testing.T) {
-	server := startRedis(t)
-	rdb := server.client()
-	token, _ := newToken()
-	g := newGateway(t, rdb, config.Auth{})
-	server.pause()
-	defer server.resume()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	_, err := g.Verify(ctx, Credential{"acme", token})
-	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnavailable) {
-		t.Errorf("the caller's deadline: %v", err)
-	}
-	_, err = g.Verify(t.Context(), Credential{"acme", token})
-	if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnavailable) {
-		t.Errorf("the look-up's time limit: %v", err)
-	}
-	var e *Error
-	if !errors.As(err, &e) || e.Cause() == nil {
-		t.Errorf("%v has no cause", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil, config.Auth{Cache: config.CredentialCache{LoadTimeout: time.Second}})
+		g.layout = hanging{}
+		token, _ := newToken()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		_, err := g.Verify(ctx, Credential{"acme", token})
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnavailable) {
+			t.Errorf("the caller's deadline: %v", err)
+		}
+		_, err = g.Verify(t.Context(), Credential{"acme", token})
+		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnavailable) {
+			t.Errorf("the look-up's time limit: %v", err)
+		}
+		var e *Error
+		if !errors.As(err, &e) || e.Cause() == nil {
+			t.Errorf("%v has no cause", err)
+		}
+	})
 }
 
 func BenchmarkVerifyHit(b *testing.B) {
