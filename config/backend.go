@@ -156,8 +156,10 @@ type Conn struct {
 	ConnectTimeout time.Duration `yaml:"connect_timeout" default:"5s" min:"1ms"`
 	// The longest pause between two attempts to connect.
 	MaxBackoff time.Duration `yaml:"max_backoff" default:"5s" min:"1ms"`
-	// Ping a connection that was silent this long, with calls in flight; 0: never.
-	KeepaliveTime time.Duration `yaml:"keepalive_time" default:"30s"`
+	// Ping a connection that was silent this long, with calls in flight; 0: never. Stock gRPC servers allow one
+	// ping in five minutes and close the connection on a caller that sends more; before setting it shorter, allow
+	// more there.
+	KeepaliveTime time.Duration `yaml:"keepalive_time" default:"6m"`
 	// Close it when the ping is not answered in this time.
 	KeepaliveTimeout time.Duration `yaml:"keepalive_timeout" default:"10s" min:"1ms"`
 	// Ping without calls in flight too. The backend must allow it.

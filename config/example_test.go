@@ -30,6 +30,7 @@ func TestExampleLoads(t *testing.T) {
 	shop := DefaultBackend("shop")
 	shop.Etcd = &BackendEtcd{Key: "shop.rpc", Layout: "auto"}
 	shop.Reflection = true
+	shop.Balancer.Policy = "ring_hash"
 	want.Backends = []Backend{shop}
 	want.source = got.source
 	if !reflect.DeepEqual(got, want) {

@@ -82,7 +82,8 @@ type ClientTLS struct {
 	CertFile string `yaml:"cert_file" path:"file"`
 	// PEM file with our private key.
 	KeyFile string `yaml:"key_file" path:"file"`
-	// The name expected in the server's certificate; empty: the host that was dialled.
+	// The name expected in the server's certificate; empty: the host that was dialled. For a backend found in etcd
+	// it is the etcd key instead, since who may write there must not choose whose certificate is believed.
 	ServerName string `yaml:"server_name"`
 	// Accept any certificate. For trying out only.
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify" default:"false"`
@@ -95,7 +96,7 @@ type Log struct {
 	// json, or text for people.
 	Format string `yaml:"format" default:"json" enum:"json,text"`
 	// The share of successful calls that get an access log line, 0 to 1. Failures and slow calls always get one.
-	SuccessSample float64 `yaml:"success_sample" default:"0.1" max:"1"`
+	SuccessSample float64 `yaml:"success_sample" default:"0.01" max:"1"`
 	// From which duration on a call counts as slow.
 	SlowThreshold time.Duration `yaml:"slow_threshold" default:"500ms"`
 }

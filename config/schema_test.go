@@ -59,7 +59,7 @@ func TestSchemaSaysWhatTheTypesSay(t *testing.T) {
 	if got := schema.Defs["Backend"].Required; !reflect.DeepEqual(got, []string{"name"}) {
 		t.Errorf("of a backend %q are required", got)
 	}
-	if got := schema.Defs["Log"].Properties["success_sample"].Default; got != 0.1 {
+	if got := schema.Defs["Log"].Properties["success_sample"].Default; got != 0.01 {
 		t.Errorf("log.success_sample has the default %v", got)
 	}
 	if got := schema.Defs["Backend"].Properties["method_timeouts"]; got.Type != "object" {
