@@ -120,6 +120,8 @@ func TestAppendResponseWire(t *testing.T) {
 		{"bool of many bits", varint(1, 77), `{"boolValue":true}`},
 		{"invalid UTF-8", str(9, "\xff"), ""},
 		{"invalid UTF-8 in a map key", str(50, "\x0a\x01\xff"), ""},
+		{"map key twice, of two wire types", str(56, "\x0d0000\x0a\x010"), ""},
+		{"the same inside a Struct", str(63, "\x0a\x05\x0a\x01a\x08\x00"), ""},
 		{"truncated", []byte{0x4a, 5, 'x'}, ""},
 		{"truncated inside", str(18, "\x4a\x05x"), ""},
 		{"timestamp out of range", str(60, "\x10\xff\xff\xff\xff\xff\x01"), ""},

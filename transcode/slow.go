@@ -2,6 +2,7 @@ package transcode
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -165,25 +166,33 @@ func missing(m protoreflect.Message, at string) (path string) {
 
 // slowResponse appends a response message as JSON.
 func (m *Method) slowResponse(dst, wire []byte) ([]byte, error) {
-	msg := dynamicpb.NewMessage(m.output.desc)
-	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: m.engine.types}).Unmarshal(wire, msg); err != nil {
-		return dst, m.responseError(err)
-	}
-	var out []byte
-	var err error
-	if m.response == nil {
-		out, err = m.engine.marshalJSON().MarshalAppend(dst, msg)
-	} else {
-		out, err = m.engine.slowField(dst, msg, m.response)
-	}
+	out, err := guard(dst, func() ([]byte, error) {
+		msg := dynamicpb.NewMessage(m.output.desc)
+		if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: m.engine.types}).Unmarshal(wire, msg); err != nil {
+			return nil, err
+		}
+		if m.response == nil {
+			return m.engine.marshalJSON().MarshalAppend(dst, msg)
+		}
+		return m.engine.slowField(dst, msg, m.response)
+	})
 	if err != nil {
-		return dst, m.responseError(err)
+		return dst, &ResponseError{Message: string(m.output.desc.FullName()), cause: err}
 	}
 	return compact(out, len(dst)), nil
 }
 
-func (m *Method) responseError(err error) error {
-	return &ResponseError{Message: string(m.output.desc.FullName()), cause: err}
+// guard makes an error of a panic. protobuf-go (v1.36.12) panics while it
+// unmarshals a map entry into dynamicpb whose key comes twice, the second time
+// with another wire type; a backend must not be able to break more than its
+// own call with that.
+func guard(dst []byte, f func() ([]byte, error)) (out []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = dst, fmt.Errorf("malformed message: %v", p)
+		}
+	}()
+	return f()
 }
 
 // slowField appends the value of one field as JSON. An unset one shows as the

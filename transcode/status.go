@@ -33,7 +33,8 @@ func AppendStatus(dst []byte, s *status.Status, types Resolver) []byte {
 func appendDetail(dst []byte, detail *anypb.Any, o protojson.MarshalOptions) []byte {
 	start := len(dst)
 	if detail.GetTypeUrl() != "" {
-		if out, err := o.MarshalAppend(dst, detail); err == nil {
+		out, err := guard(dst, func() ([]byte, error) { return o.MarshalAppend(dst, detail) })
+		if err == nil {
 			return compact(out, start)
 		}
 	}

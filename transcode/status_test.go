@@ -37,6 +37,7 @@ func TestAppendStatus(t *testing.T) {
 		{"detail that the backend knows", &status.Status{Details: []*anypb.Any{{TypeUrl: "type.googleapis.com/everything.Small", Value: []byte("\x08\x05")}}}, `{"code":0,"message":"","details":[{"@type":"type.googleapis.com/everything.Small","id":"5"}]}`},
 		{"detail that nobody knows", &status.Status{Details: []*anypb.Any{{TypeUrl: "example.com/no.Such", Value: []byte{1, 2, 0xff}}}}, `{"code":0,"message":"","details":[{"@type":"example.com/no.Such","value":"AQL/"}]}`},
 		{"malformed detail of a known type", &status.Status{Details: []*anypb.Any{{TypeUrl: "type.googleapis.com/everything.Small", Value: []byte{0xff}}}}, `{"code":0,"message":"","details":[{"@type":"type.googleapis.com/everything.Small","value":"/w=="}]}`},
+		{"detail that protobuf-go panics on", &status.Status{Details: []*anypb.Any{{TypeUrl: "x/everything.Everything", Value: []byte("\xc2\x03\x08\x0d0000\x0a\x010")}}}, `{"code":0,"message":"","details":[{"@type":"x/everything.Everything","value":"wgMIDTAwMDAKATA="}]}`},
 		{"detail without type", &status.Status{Details: []*anypb.Any{{Value: []byte{1}}, {}, nil}}, `{"code":0,"message":"","details":[{"@type":"","value":"AQ=="},{"@type":"","value":""},{"@type":"","value":""}]}`},
 		{"type is not UTF-8", &status.Status{Details: []*anypb.Any{{TypeUrl: "\xff/x"}}}, "{\"code\":0,\"message\":\"\",\"details\":[{\"@type\":\"\uFFFD/x\",\"value\":\"\"}]}"},
 	}

@@ -288,11 +288,13 @@ func (w *writer) nested(mp *messagePlan, wire []byte, depth int) bool {
 
 // foreign lets the slow engine write one message inside another.
 func (w *writer) foreign(mp *messagePlan, wire []byte) bool {
-	msg := dynamicpb.NewMessage(mp.desc)
-	if (proto.UnmarshalOptions{AllowPartial: true, Resolver: w.engine.types}).Unmarshal(wire, msg) != nil {
-		return false
-	}
-	out, err := w.engine.marshalJSON().MarshalAppend(w.out, msg)
+	out, err := guard(w.out, func() ([]byte, error) {
+		msg := dynamicpb.NewMessage(mp.desc)
+		if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: w.engine.types}).Unmarshal(wire, msg); err != nil {
+			return nil, err
+		}
+		return w.engine.marshalJSON().MarshalAppend(w.out, msg)
+	})
 	if err != nil {
 		return false
 	}
