@@ -79,7 +79,7 @@ func TestOptions(t *testing.T) {
 
 func TestShardsFor(t *testing.T) {
 	for _, tc := range []struct{ entries, procs, want int }{
-		{65536, 1, 1}, {65536, 2, 8}, {65536, 64, 64}, {100, 64, 1}, {8192, 64, 8}, {2048, 2, 2},
+		{65536, 1, 1}, {65536, 2, 1}, {65536, 4, 16}, {65536, 64, 64}, {100, 64, 1}, {8192, 64, 8}, {2048, 4, 2},
 	} {
 		if got := shardsFor(tc.entries, tc.procs); got != tc.want {
 			t.Errorf("shardsFor(%d, %d) = %d, want %d", tc.entries, tc.procs, got, tc.want)
