@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"slices"
@@ -47,16 +48,17 @@ func main() {
 }
 
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	progress := log.New(stderr, "bench: ", 0)
 	o, err := parse(args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		fmt.Fprintln(stderr, "bench:", err)
+		progress.Print(err)
 		return 2
 	}
-	if err := run(ctx, o, stdout, stderr); err != nil {
-		fmt.Fprintln(stderr, "bench:", err)
+	if err := run(ctx, o, stdout, progress); err != nil {
+		progress.Print(err)
 		return 1
 	}
 	return 0
@@ -96,14 +98,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-func run(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
+func run(ctx context.Context, o options, stdout io.Writer, progress *log.Logger) (err error) {
 	dir, err := os.MkdirTemp("", "rpcgate-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	fmt.Fprintln(stderr, "building")
+	progress.Print("building the gateway and its peers")
 	programs, err := build(ctx, dir, o.gateway)
 	if err != nil {
 		return err
@@ -119,7 +121,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	measured, err := measure(ctx, chosen, o, stderr)
+	measured, err := measure(ctx, chosen, o, progress)
 	if err != nil {
 		return err
 	}
@@ -127,7 +129,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
 		return err
 	}
 	if o.profileDir != "" {
-		return profile(ctx, chosen, o, stderr)
+		return profile(ctx, chosen, o, progress)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,31 +15,32 @@ import (
 )
 
 // profileTime is how long a profile is taken for.
-const profileTime = 5 * time.Second
+const profileTime = 15 * time.Second
 
 // profile runs one more round of every subject in every case, unmeasured
 // because taking a profile costs time itself, and saves what it finds as
 // <case>-<subject>.{cpu,allocs}.pprof.
-func profile(ctx context.Context, cases []benchCase, o options, progress io.Writer) error {
+func profile(ctx context.Context, cases []benchCase, o options, progress *log.Logger) error {
 	if err := os.MkdirAll(o.profileDir, 0o750); err != nil {
 		return err
 	}
 	for _, c := range cases {
 		for _, s := range c.subjects {
-			fmt.Fprintf(progress, "profile    %-9s  %s\n", c.name, s.name)
-			if err := profileOne(ctx, c, s, o); err != nil {
+			r, err := profileOne(ctx, c, s, o)
+			if err != nil {
 				return fmt.Errorf("profile of %s, %s: %w", c.name, s.name, err)
 			}
+			progress.Printf("profile    %-9s  %-12s  %7.0f requests/s", c.name, s.name, r.Rate())
 		}
 	}
 	return nil
 }
 
-func profileOne(ctx context.Context, c benchCase, s subject, o options) error {
+func profileOne(ctx context.Context, c benchCase, s subject, o options) (load.Result, error) {
 	kinds := map[string]string{"cpu": "profile", "allocs": "allocs"}
 	fetched := make(chan error, len(kinds))
 	started := false
-	_, err := drive(ctx, c, s, load.Plan{
+	result, err := drive(ctx, c, s, load.Plan{
 		Warmup:  o.warmup,
 		Measure: profileTime + time.Second,
 		Mark: func() error {
@@ -55,19 +57,19 @@ func profileOne(ctx context.Context, c benchCase, s subject, o options) error {
 		},
 	})
 	if !started {
-		return err
+		return result, err
 	}
 	for range kinds {
 		err = errors.Join(err, <-fetched)
 	}
-	return err
+	return result, err
 }
 
 func save(ctx context.Context, url, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, profileTime+startTimeout)
 	defer cancel()
 	return get(ctx, url, func(response *http.Response) (err error) {
-		f, err := os.Create(file)
+		f, err := os.Create(file) //nolint:gosec // in the folder that whoever runs the bench names
 		if err != nil {
 			return err
 		}

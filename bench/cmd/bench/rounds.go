@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log"
 
 	"github.com/rpcgate/rpcgate/bench/internal/load"
 	"github.com/rpcgate/rpcgate/bench/internal/proc"
@@ -14,7 +14,7 @@ import (
 // measure runs the rounds interleaved: in each round every subject of every
 // case has its turn, so that a machine that is slower for a while is slower for
 // all of them. Who goes first changes from round to round.
-func measure(ctx context.Context, cases []benchCase, o options, progress io.Writer) ([]report.Case, error) {
+func measure(ctx context.Context, cases []benchCase, o options, progress *log.Logger) ([]report.Case, error) {
 	measured := make([]report.Case, len(cases))
 	for i, c := range cases {
 		measured[i].Name = c.name
@@ -32,7 +32,7 @@ func measure(ctx context.Context, cases []benchCase, o options, progress io.Writ
 					return nil, fmt.Errorf("%s, %s: %w", c.name, s.name, err)
 				}
 				measured[i].Subjects[turn].Rounds = append(measured[i].Subjects[turn].Rounds, r)
-				fmt.Fprintf(progress, "round %d/%d  %-9s  %-12s  %7.0f requests/s  %6.1f µs/request\n",
+				progress.Printf("round %d/%d  %-9s  %-12s  %7.0f requests/s  %6.1f µs/request",
 					n+1, o.rounds, c.name, s.name, r.Rate(), float64(r.CPU().Nanoseconds())/1e3)
 			}
 		}

@@ -179,7 +179,7 @@ func get(ctx context.Context, url string, save func(*http.Response) error) error
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("GET %s: %s", url, response.Status)
 	}

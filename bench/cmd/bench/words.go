@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"runtime"
@@ -68,14 +67,12 @@ func verdicts(measured []report.Case) string {
 
 // cpuModel is the processor's name, as Linux has it.
 func cpuModel() string {
-	f, err := os.Open("/proc/cpuinfo")
+	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return "CPU"
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(value)
 		}
 	}

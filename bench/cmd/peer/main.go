@@ -40,7 +40,7 @@ func run(ctx context.Context, kind, listen, profiles, backend string) error {
 	}
 	failed := make(chan error, 2)
 	go func() { failed <- serveProfiles(profilesLis) }()
-	go func() { failed <- peers.Serve(ctx, kind, lis, backend) }()
+	go func() { failed <- peers.Serve(kind, lis, backend) }() //nolint:contextcheck // a peer ends with its process
 	return <-failed
 }
 

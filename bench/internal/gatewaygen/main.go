@@ -40,7 +40,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	target := protoreflect.FileDescriptor(shoppb.File_shop_user_proto)
+	target := shoppb.File_shop_user_proto
 	in, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
 		FileToGenerate: []string{target.Path()},
 		Parameter:      proto.String(parameters),

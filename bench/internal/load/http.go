@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -57,9 +58,9 @@ func (c *httpCaller) Call(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
-	defer response.Body.Close()
 	c.body.Reset()
-	if _, err := io.Copy(&c.body, response.Body); err != nil {
+	_, err = io.Copy(&c.body, response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
 		return fmt.Errorf("reading the answer's body: %w", err)
 	}
 	if response.StatusCode != http.StatusOK || !bytes.Contains(c.body.Bytes(), c.want) {

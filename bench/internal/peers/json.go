@@ -55,9 +55,9 @@ func serveJSONFloor(lis net.Listener, conn *grpc.ClientConn) error {
 
 // serveGRPCGateway serves the shop through generated grpc-gateway code, as its
 // README sets it up.
-func serveGRPCGateway(ctx context.Context, lis net.Listener, conn *grpc.ClientConn) error {
+func serveGRPCGateway(lis net.Listener, conn *grpc.ClientConn) error {
 	mux := runtime.NewServeMux()
-	if err := gw.RegisterUserServiceHandler(ctx, mux, conn); err != nil {
+	if err := gw.RegisterUserServiceHandlerClient(context.Background(), mux, shoppb.NewUserServiceClient(conn)); err != nil {
 		return err
 	}
 	return serveHTTP(lis, mux)

@@ -5,7 +5,6 @@
 package peers
 
 import (
-	"context"
 	"fmt"
 	"net"
 
@@ -23,7 +22,7 @@ const (
 
 // Serve serves the kind of peer on the listener, in front of the backend where
 // it has one. It returns only when it cannot go on; a peer ends with its process.
-func Serve(ctx context.Context, kind string, lis net.Listener, backend string) error {
+func Serve(kind string, lis net.Listener, backend string) error {
 	switch kind {
 	case Backend:
 		return serveBackend(lis)
@@ -39,7 +38,7 @@ func Serve(ctx context.Context, kind string, lis net.Listener, backend string) e
 	case JSONFloor:
 		return serveJSONFloor(lis, conn)
 	case GRPCGateway:
-		return serveGRPCGateway(ctx, lis, conn)
+		return serveGRPCGateway(lis, conn)
 	default:
 		return serveGRPCFloor(lis, conn)
 	}

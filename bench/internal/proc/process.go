@@ -40,7 +40,7 @@ func Start(ctx context.Context, s Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child has its own
+	defer func() { _ = log.Close() }() // the child has its own
 
 	cmd := exec.CommandContext(ctx, s.Path, s.Args...) //nolint:gosec // the run names its own programs
 	cmd.Env = append(os.Environ(), s.Env...)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Columns that compare a subject with another one of its case.
+// Comparison is a column that compares each subject with one of its case.
 type Comparison struct {
 	Header  string // of the column
 	Subject string // the one that is compared with
