@@ -233,6 +233,7 @@ func TestStaleWindow(t *testing.T) {
 // Redis stands still, as a connection does whose other end is lost: nothing
 // fails, nothing answers.
 func TestPaused(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	rdb := server.client()
 	s := NewStore(rdb, config.Auth{})
@@ -268,6 +269,7 @@ func TestPaused(t *testing.T) {
 // A network that swallows everything: the connections stay open, the messages
 // are lost. What was revoked meanwhile is noticed when the way is free again.
 func TestHalfOpenConnection(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t)
 	direct := server.client()
 	s := NewStore(direct, config.Auth{})

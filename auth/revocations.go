@@ -46,13 +46,18 @@ func defaultTiming() timing {
 func (v *Verifier) Run(ctx context.Context) error {
 	wait, down := v.timing.minWait, false
 	for {
+		start := time.Now()
 		confirmed, err := v.subscription(ctx)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // asked to end
 		}
 		v.cache.ExpireAll()
 		if confirmed {
-			wait, down = v.timing.minWait, false
+			down = false
+		}
+		// One that never lasts must not have everything looked up all the time.
+		if time.Since(start) > v.timing.maxWait {
+			wait = v.timing.minWait
 		}
 		if !down {
 			down = true

@@ -49,6 +49,7 @@ func startCluster(t *testing.T) []*redisServer {
 // Every command and script works where a command's keys must share a slot, and
 // a revocation is heard whichever node it is published on.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t)
 	rdb := open(t, config.Redis{Addresses: []string{nodes[0].addr, nodes[1].addr}, Mode: "cluster"})
 	ctx := t.Context()
@@ -99,6 +100,7 @@ func TestCluster(t *testing.T) {
 // A cluster's node is lost: the apps of the others are served on, and so is
 // what is remembered.
 func TestClusterLosesANode(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t)
 	for _, n := range nodes {
 		if err := n.client().ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {
@@ -128,6 +130,7 @@ func TestClusterLosesANode(t *testing.T) {
 // A master fails, and the sentinel puts its replica in its place: tokens stay
 // valid, and revocations are heard from the new master.
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	master := startRedis(t)
 	host, port, _ := net.SplitHostPort(master.addr)
 	replica := startRedis(t, "--replicaof", host+" "+port)
