@@ -32,21 +32,30 @@ type Gateway struct {
 	HTTP, GRPC, Admin string // host:port
 }
 
-// ports is put before every test's config: listeners on free ports, and a log
-// that hides nothing.
-const ports = `
-http: {address: "127.0.0.1:0"}
-grpc: {address: "127.0.0.1:0", reflection: true}
-admin: {address: "127.0.0.1:0"}
-log: {success_sample: 1}
-`
+// ports are put before every test's config: listeners on free ports, and a log
+// that hides nothing. A test that has such a key itself has it as it wants it.
+func ports(config string) string {
+	var b strings.Builder
+	for _, part := range []string{
+		`http: {address: "127.0.0.1:0"}`,
+		`grpc: {address: "127.0.0.1:0", reflection: true}`,
+		`admin: {address: "127.0.0.1:0"}`,
+		`log: {success_sample: 1}`,
+	} {
+		key, _, _ := strings.Cut(part, " ")
+		if !strings.HasPrefix(config, key) && !strings.Contains(config, "\n"+key) {
+			b.WriteString(part + "\n")
+		}
+	}
+	return b.String()
+}
 
 // Serve starts `gateway serve` with a config (without its listeners, which are
-// on free loopback ports) and waits until it takes calls.
+// on free loopback ports unless it has them) and waits until it takes calls.
 func Serve(tb testing.TB, config string) *Gateway {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "gateway.yaml")
-	if err := os.WriteFile(file, []byte(ports+config), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(ports(config)+config), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	g := &Gateway{tb: tb, Process: process.Start(tb, binary(tb, "cmd/gateway"), "serve", "-c", file)}
