@@ -75,6 +75,7 @@ type backend struct {
 	Input
 	key      string // the config key
 	compiler *transcode.Compiler
+	complete completeness
 	methods  []*method
 }
 
@@ -116,6 +117,7 @@ func (b *builder) collect() {
 			Input:    in,
 			key:      fmt.Sprintf("backends[%d]", i),
 			compiler: transcode.NewCompiler(in.Backend.JSON, in.Descriptors.Types()),
+			complete: make(completeness),
 		}
 		b.backends = append(b.backends, be)
 		b.table.descriptors[in.Backend.Name] = in.Descriptors
@@ -266,7 +268,7 @@ func (b *builder) addHTTP(m *method, bi binding, source string, p policy) {
 
 func compile(m *method, bi binding) (*transcode.Method, error) {
 	for _, msg := range []protoreflect.MessageDescriptor{m.descriptor.Input(), m.descriptor.Output()} {
-		if missing := placeholderIn(msg); missing != "" {
+		if missing := m.backend.complete.missing(msg); missing != "" {
 			return nil, fmt.Errorf("%s needs the type %s, which is not among the descriptors", msg.FullName(), missing)
 		}
 	}

@@ -22,9 +22,9 @@ service OrderService {
 message Order { int64 id = 1; string product = 2; }
 `
 
-func orders(t testing.TB) *Descriptors {
-	t.Helper()
-	return compileText(t, map[string]string{"shop/order.proto": ordersProto}, "shop/order.proto")
+func orders(tb testing.TB) *Descriptors {
+	tb.Helper()
+	return compileText(tb, map[string]string{"shop/order.proto": ordersProto}, "shop/order.proto")
 }
 
 func backendNamed(name string) config.Backend {
@@ -199,7 +199,7 @@ func TestBuildFaults(t *testing.T) {
 				t.Fatal("no table")
 			}
 			var got []error
-			if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // joined is what is promised
+			if joined, ok := err.(interface{ Unwrap() []error }); ok {
 				got = joined.Unwrap()
 			}
 			if len(got) != len(tt.want) {
@@ -212,6 +212,31 @@ func TestBuildFaults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Without the types of its messages a method is there for gRPC callers only.
+func TestMissingTypes(t *testing.T) {
+	whole := compileText(t, map[string]string{
+		"a.proto":   `syntax = "proto3"; package a; import "dep.proto"; service A { rpc M(Y) returns (Y); rpc N(Z) returns (Z); } message Y { dep.X x = 1; } message Z {}`,
+		"dep.proto": `syntax = "proto3"; package dep; message X {}`,
+	}, "a.proto")
+	d, err := LoadProtoset([]string{protoset(t, filesOf(t, whole, "dep.proto")...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := backendNamed("b")
+	b.DefaultBinding = true
+	table, err := Build([]Input{{b, d}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "a.Y needs the type dep.X, which is not among the descriptors") {
+		t.Errorf("got %v", err)
+	}
+	var got []string
+	for _, r := range table.Routes() {
+		got = append(got, r.String())
+	}
+	if want := []string{"/a.A/M", "POST /a.A/N", "/a.A/N"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -75,7 +76,7 @@ func newDescriptors(files []*descriptorpb.FileDescriptorProto, serves func(proto
 	d := &Descriptors{
 		files:    &linked.files,
 		types:    newTypes(&linked.files),
-		warnings: linked.warnings(),
+		warnings: bounded(linked.warnings()),
 	}
 	d.files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
@@ -89,13 +90,27 @@ func newDescriptors(files []*descriptorpb.FileDescriptorProto, serves func(proto
 		return cmp.Compare(a.FullName(), b.FullName())
 	})
 	var err error
-	if d.fingerprint, err = fingerprint(files, d.services); err != nil {
+	if d.fingerprint, err = fingerprint(linked.protos, d.services); err != nil {
 		return nil, err
 	}
 	return d, nil
 }
 
-func fingerprint(files []*descriptorpb.FileDescriptorProto, services []protoreflect.ServiceDescriptor) (sum [sha256.Size]byte, err error) {
+// bounded cuts off what a backend could make endless.
+func bounded(warnings []string) []string {
+	const most, longest = 64, 512
+	if len(warnings) > most {
+		warnings = append(warnings[:most:most], fmt.Sprintf("and %d more", len(warnings)-most))
+	}
+	for i, w := range warnings {
+		if len(w) > longest {
+			warnings[i] = strings.ToValidUTF8(w[:longest], "") + "…"
+		}
+	}
+	return warnings
+}
+
+func fingerprint(files map[string]*descriptorpb.FileDescriptorProto, services []protoreflect.ServiceDescriptor) (sum [sha256.Size]byte, err error) {
 	chunks := make([][]byte, 0, len(files))
 	for _, f := range files {
 		b, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(f)

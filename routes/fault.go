@@ -4,7 +4,7 @@ import "strings"
 
 // A Fault is one thing that keeps the table from being what the config and the
 // descriptors ask for.
-type Fault struct {
+type Fault struct { //nolint:errname // as config.Fault is
 	Key   string // the config key it is about, such as routes[2].http.get; empty if it isn't about the config
 	Where string // what it is about: a method, a backend; may be empty
 	Err   error

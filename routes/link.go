@@ -3,6 +3,7 @@ package routes
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -131,31 +132,43 @@ func builtinFile(name string) protoreflect.FileDescriptor {
 	return f
 }
 
-// placeholderIn gives the name of a type that a message needs and no file
-// defines, or "".
-func placeholderIn(m protoreflect.MessageDescriptor) protoreflect.FullName {
-	seen := make(map[protoreflect.FullName]bool)
-	var visit func(m protoreflect.MessageDescriptor) protoreflect.FullName
-	visit = func(m protoreflect.MessageDescriptor) protoreflect.FullName {
-		if m.IsPlaceholder() {
-			return m.FullName()
-		}
-		if seen[m.FullName()] {
-			return ""
-		}
-		seen[m.FullName()] = true
-		for i := range m.Fields().Len() {
-			f := m.Fields().Get(i)
-			if e := f.Enum(); e != nil && e.IsPlaceholder() {
-				return e.FullName()
-			}
-			if sub := f.Message(); sub != nil {
-				if name := visit(sub); name != "" {
-					return name
-				}
-			}
-		}
+// A completeness finds types that messages need and no file defines. It
+// remembers the messages that lack nothing.
+type completeness map[protoreflect.FullName]struct{}
+
+// missing gives the name of a type that m needs and that is not there, or "".
+func (c completeness) missing(m protoreflect.MessageDescriptor) protoreflect.FullName {
+	visited := make(completeness)
+	name := c.visit(m, visited)
+	if name == "" {
+		maps.Copy(c, visited)
+	}
+	return name
+}
+
+func (c completeness) visit(m protoreflect.MessageDescriptor, visited completeness) protoreflect.FullName {
+	if m.IsPlaceholder() {
+		return m.FullName()
+	}
+	if c.has(m) || visited.has(m) {
 		return ""
 	}
-	return visit(m)
+	visited[m.FullName()] = struct{}{}
+	for i := range m.Fields().Len() {
+		f := m.Fields().Get(i)
+		if e := f.Enum(); e != nil && e.IsPlaceholder() {
+			return e.FullName()
+		}
+		if sub := f.Message(); sub != nil {
+			if name := c.visit(sub, visited); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+func (c completeness) has(m protoreflect.MessageDescriptor) bool {
+	_, ok := c[m.FullName()]
+	return ok
 }

@@ -114,10 +114,10 @@ func TestMissingImportIsAWarning(t *testing.T) {
 		t.Errorf("warnings: %q", w)
 	}
 	m := d.Services()[0].Methods()
-	if got := placeholderIn(m.ByName("M").Input()); got != "dep.X" {
+	if got := make(completeness).missing(m.ByName("M").Input()); got != "dep.X" {
 		t.Errorf("placeholder %q", got)
 	}
-	if got := placeholderIn(m.ByName("N").Input()); got != "" {
+	if got := make(completeness).missing(m.ByName("N").Input()); got != "" {
 		t.Errorf("placeholder %q", got)
 	}
 }

@@ -135,7 +135,7 @@ func (r *inquiry) list() error {
 		return err
 	}
 	if e := a.GetErrorResponse(); e != nil {
-		return status.Error(codes.Code(e.GetErrorCode()), e.GetErrorMessage()) //nolint:gosec // a code is just a number
+		return status.Error(codes.Code(e.GetErrorCode()), e.GetErrorMessage())
 	}
 	if a.GetListServicesResponse() == nil {
 		return errors.New("the backend's answer does not list services")
@@ -156,6 +156,9 @@ func (r *inquiry) list() error {
 // fetch asks for files and keeps them. If the backend cannot give them, that is
 // a warning that names what, and none if that is empty.
 func (r *inquiry) fetch(what string, q *reflectionpb.ServerReflectionRequest) error {
+	if len(r.files) > maxReflectionFiles || len(r.known) > maxReflectionFiles {
+		return fmt.Errorf("the backend has more than %d files", maxReflectionFiles)
+	}
 	a, err := r.ask(q)
 	if err != nil {
 		return err
@@ -164,7 +167,7 @@ func (r *inquiry) fetch(what string, q *reflectionpb.ServerReflectionRequest) er
 		if what != "" {
 			reason := "the answer holds no file"
 			if e := a.GetErrorResponse(); e != nil {
-				reason = fmt.Sprintf("%s: %s", codes.Code(e.GetErrorCode()), e.GetErrorMessage()) //nolint:gosec // as above
+				reason = fmt.Sprintf("%s: %s", codes.Code(e.GetErrorCode()), e.GetErrorMessage())
 			}
 			r.warn("%s is listed, but cannot be described: %s", what, reason)
 		}
@@ -183,20 +186,13 @@ func (r *inquiry) fetch(what string, q *reflectionpb.ServerReflectionRequest) er
 		for _, s := range f.GetService() {
 			r.services[string(protoreflect.FullName(f.GetPackage()).Append(protoreflect.Name(s.GetName())))] = true
 		}
-		if r.files = append(r.files, f); len(r.files) > maxReflectionFiles || len(r.known) > maxReflectionFiles {
-			return fmt.Errorf("the backend has more than %d files", maxReflectionFiles)
-		}
+		r.files = append(r.files, f)
 	}
 	return nil
 }
 
-// warn keeps a warning, within bounds.
 func (r *inquiry) warn(format string, args ...any) {
-	const most, longest = 64, 512
-	if len(r.warnings) < most {
-		w := fmt.Sprintf(format, args...)
-		r.warnings = append(r.warnings, w[:min(len(w), longest)])
-	}
+	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
 }
 
 func (r *inquiry) descriptors() (*Descriptors, error) {
@@ -208,9 +204,10 @@ func (r *inquiry) descriptors() (*Descriptors, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gRPC reflection: %w", err)
 	}
-	d.warnings = append(r.warnings, d.warnings...)
+	d.warnings = bounded(append(r.warnings, d.warnings...))
 	if len(d.services) == 0 && len(listed) > 0 {
-		return nil, fmt.Errorf("gRPC reflection: none of the %d services that the backend lists can be described: %q", len(listed), d.warnings)
+		return nil, fmt.Errorf("gRPC reflection: none of the %d services that the backend lists can be described: %q",
+			len(listed), d.warnings[:min(len(d.warnings), 3)])
 	}
 	return d, nil
 }

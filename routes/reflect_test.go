@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,11 +31,11 @@ type (
 )
 
 // serve starts a real server and gives a connection to it.
-func serve(t testing.TB, register func(*grpc.Server), opts ...grpc.DialOption) *grpc.ClientConn {
-	t.Helper()
+func serve(tb testing.TB, register func(*grpc.Server), opts ...grpc.DialOption) *grpc.ClientConn {
+	tb.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	srv := grpc.NewServer()
 	register(srv)
@@ -42,15 +43,15 @@ func serve(t testing.TB, register func(*grpc.Server), opts ...grpc.DialOption) *
 	go func() { served <- srv.Serve(lis) }()
 	conn, err := grpc.NewClient(lis.Addr().String(), append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := conn.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 		srv.Stop()
 		if err := <-served; err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return conn
@@ -93,12 +94,13 @@ func listing(services ...string) *answer {
 	return &answer{MessageResponse: &reflectionpb.ServerReflectionResponse_ListServicesResponse{ListServicesResponse: list}}
 }
 
-func sending(t testing.TB, files ...*descriptorpb.FileDescriptorProto) *answer {
+func sending(tb testing.TB, files ...*descriptorpb.FileDescriptorProto) *answer {
+	tb.Helper()
 	r := new(reflectionpb.FileDescriptorResponse)
 	for _, f := range files {
 		b, err := proto.Marshal(f)
 		if err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 		r.FileDescriptorProto = append(r.FileDescriptorProto, b)
 	}
@@ -107,13 +109,14 @@ func sending(t testing.TB, files ...*descriptorpb.FileDescriptorProto) *answer {
 
 func failing(code codes.Code, text string) *answer {
 	return &answer{MessageResponse: &reflectionpb.ServerReflectionResponse_ErrorResponse{
-		ErrorResponse: &reflectionpb.ErrorResponse{ErrorCode: int32(code), ErrorMessage: text}, //nolint:gosec // a small number
+		ErrorResponse: &reflectionpb.ErrorResponse{ErrorCode: int32(code), ErrorMessage: text},
 	}}
 }
 
 // frugal answers each question with the one file it is about, which is all that
 // the protocol asks for.
-func frugal(t testing.TB, files []*descriptorpb.FileDescriptorProto, services ...string) func(context.Context, *question) (*answer, error) {
+func frugal(tb testing.TB, files []*descriptorpb.FileDescriptorProto, services ...string) func(context.Context, *question) (*answer, error) {
+	tb.Helper()
 	return func(_ context.Context, q *question) (*answer, error) {
 		if q.GetListServices() != "" {
 			return listing(services...), nil
@@ -123,7 +126,7 @@ func frugal(t testing.TB, files []*descriptorpb.FileDescriptorProto, services ..
 				return f.GetPackage()+"."+s.GetName() == q.GetFileContainingSymbol()
 			})
 			if f.GetName() == q.GetFileByFilename() || defines {
-				return sending(t, f), nil
+				return sending(tb, f), nil
 			}
 		}
 		return failing(codes.NotFound, "there is no such thing"), nil
@@ -272,6 +275,22 @@ func TestReflectErrors(t *testing.T) {
 		{name: "too many services", register: always(listing(many...), nil), want: "lists 4097 services", code: codes.Unknown},
 		{name: "endless files", register: endless(0), want: "more than 8192 files", code: codes.Unknown},
 		{name: "endless bytes", register: endless(12 << 20), want: "larger than 64 MiB", code: codes.Unknown},
+		{
+			name: "endless names of imports", want: "more than 8192 files", code: codes.Unknown,
+			register: answering("v1", func(_ context.Context, q *question) (*answer, error) {
+				switch {
+				case q.GetListServices() != "":
+					return listing("a.S"), nil
+				case q.GetFileContainingSymbol() == "":
+					return failing(codes.NotFound, "no"), nil
+				}
+				f := &descriptorpb.FileDescriptorProto{Name: proto.String("a.proto")}
+				for i := range 2 * maxReflectionFiles {
+					f.Dependency = append(f.Dependency, strconv.Itoa(i))
+				}
+				return sending(t, f), nil
+			}),
+		},
 		{name: "a huge message", register: endless(17 << 20), want: "larger than max", code: codes.ResourceExhausted},
 		{
 			name: "silence", timeout: 100 * time.Millisecond, code: codes.DeadlineExceeded,

@@ -44,39 +44,39 @@ message GetUserRequest { int64 id = 1; string name = 2; }
 
 // compileText compiles files given as text; those named by serves are the ones
 // whose services are served.
-func compileText(t testing.TB, files map[string]string, serves ...string) *Descriptors {
-	t.Helper()
-	d, err := CompileProto(t.Context(), protoSources(t, files, serves...))
+func compileText(tb testing.TB, files map[string]string, serves ...string) *Descriptors {
+	tb.Helper()
+	d, err := CompileProto(tb.Context(), protoSources(tb, files, serves...))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return d
 }
 
-func protoSources(t testing.TB, files map[string]string, serves ...string) config.ProtoSources {
-	t.Helper()
-	dir := t.TempDir()
+func protoSources(tb testing.TB, files map[string]string, serves ...string) config.ProtoSources {
+	tb.Helper()
+	dir := tb.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return config.ProtoSources{Files: serves, ImportPaths: []string{dir}}
 }
 
-func shop(t testing.TB) *Descriptors {
-	t.Helper()
-	return compileText(t, map[string]string{"shop/shop.proto": shopProto}, "shop/shop.proto")
+func shop(tb testing.TB) *Descriptors {
+	tb.Helper()
+	return compileText(tb, map[string]string{"shop/shop.proto": shopProto}, "shop/shop.proto")
 }
 
 // filesOf gives the files of d as a backend or protoc would give them, the ones
 // named left out.
-func filesOf(t testing.TB, d *Descriptors, without ...string) []*descriptorpb.FileDescriptorProto {
-	t.Helper()
+func filesOf(tb testing.TB, d *Descriptors, without ...string) []*descriptorpb.FileDescriptorProto {
+	tb.Helper()
 	var files []*descriptorpb.FileDescriptorProto
 	d.Files().RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		if !slices.Contains(without, f.Path()) {
@@ -88,15 +88,15 @@ func filesOf(t testing.TB, d *Descriptors, without ...string) []*descriptorpb.Fi
 	return files
 }
 
-func protoset(t testing.TB, files ...*descriptorpb.FileDescriptorProto) string {
-	t.Helper()
+func protoset(tb testing.TB, files ...*descriptorpb.FileDescriptorProto) string {
+	tb.Helper()
 	b, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: files})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	name := filepath.Join(t.TempDir(), "set.binpb")
+	name := filepath.Join(tb.TempDir(), "set.binpb")
 	if err := os.WriteFile(name, b, 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return name
 }

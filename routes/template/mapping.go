@@ -46,13 +46,12 @@ func (m *mapping[V]) add(key string, value V) {
 	}
 }
 
-// appendKeys appends all keys, in no order.
-func (m *mapping[V]) appendKeys(keys []string) []string {
+// each calls f for every key, in no order.
+func (m *mapping[V]) each(f func(key string, value V)) {
 	for _, e := range m.small {
-		keys = append(keys, e.key)
+		f(e.key, e.value)
 	}
-	for k := range m.large {
-		keys = append(keys, k)
+	for k, v := range m.large {
+		f(k, v)
 	}
-	return keys
 }

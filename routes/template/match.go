@@ -1,6 +1,7 @@
 package template
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 )
@@ -28,12 +29,11 @@ func (t *Tree) Allow(p *Path) []string {
 	if len(w.methods) == 0 {
 		return nil
 	}
-	if slices.Contains(w.methods, http.MethodGet) {
-		w.methods = append(w.methods, http.MethodHead)
+	w.methods[http.MethodOptions] = struct{}{}
+	if _, ok := w.methods[http.MethodGet]; ok {
+		w.methods[http.MethodHead] = struct{}{}
 	}
-	w.methods = append(w.methods, http.MethodOptions)
-	slices.Sort(w.methods)
-	return slices.Compact(w.methods)
+	return slices.Sorted(maps.Keys(w.methods))
 }
 
 // appendVerbs appends the verbs that p may end with, longest first, and last
@@ -55,26 +55,27 @@ func (t *Tree) appendVerbs(verbs []string, p *Path) []string {
 }
 
 // A walk is one search for a method, or, with all set, for the methods of all
-// templates that match, some more than once.
+// templates that match. (Were methods a slice, appending to it would make the
+// compiler put verbs' array on the heap.)
 type walk struct {
 	path    *Path
 	method  string
 	verbs   []string
 	found   *end
 	all     bool
-	methods []string
+	methods map[string]struct{}
 }
 
 // node searches below n, which pos segments of the path have led to. The verb
 // is chosen as the last segment is taken: it is what that segment ends with.
 func (w *walk) node(n *node, pos int, verb string) bool {
 	rest := w.path.count() - pos
-	switch {
-	case rest == 0:
+	switch rest {
+	case 0:
 		if w.leaf(n, verb) {
 			return true
 		}
-	case rest == 1:
+	case 1:
 		last := w.path.segment(pos)
 		for _, v := range w.verbs {
 			if c, ok := n.literals.find(withoutVerb(last, v)); ok && w.node(c, pos+1, v) {
@@ -129,7 +130,10 @@ func (w *walk) leaf(n *node, verb string) bool {
 		return false
 	}
 	if w.all {
-		w.methods = l.methods.appendKeys(w.methods)
+		if w.methods == nil {
+			w.methods = make(map[string]struct{})
+		}
+		l.methods.each(func(method string, _ *end) { w.methods[method] = struct{}{} })
 		return false
 	}
 	w.found = l.find(w.method)

@@ -8,17 +8,17 @@ import (
 )
 
 // newTree makes a tree of "METHOD /template" lines; their ids are their indexes.
-func newTree(t testing.TB, lines ...string) *Tree {
-	t.Helper()
+func newTree(tb testing.TB, lines ...string) *Tree {
+	tb.Helper()
 	tree := new(Tree)
 	for i, line := range lines {
 		method, text, _ := strings.Cut(line, " ")
 		tmpl, err := Parse(text)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if j, ok := tree.Insert(method, tmpl, i); !ok {
-			t.Fatalf("%s conflicts with %s", line, lines[j])
+			tb.Fatalf("%s conflicts with %s", line, lines[j])
 		}
 	}
 	return tree

@@ -18,16 +18,16 @@ import (
 
 // runtimeMatch asks grpc-gateway's own mux whether it matches a path, and for
 // the variables.
-func runtimeMatch(t testing.TB, text string, u *url.URL) (vars map[string]string, ok bool) {
-	t.Helper()
+func runtimeMatch(tb testing.TB, text string, u *url.URL) (vars map[string]string, ok bool) {
+	tb.Helper()
 	mux := runtime.NewServeMux()
 	err := mux.HandlePath("GET", text, func(_ http.ResponseWriter, _ *http.Request, params map[string]string) {
 		vars, ok = params, true
 	})
 	if err != nil {
-		t.Fatalf("%q: grpc-gateway refuses what we take: %v", text, err)
+		tb.Fatalf("%q: grpc-gateway refuses what we take: %v", text, err)
 	}
-	mux.ServeHTTP(httptest.NewRecorder(), &http.Request{Method: "GET", URL: u, Header: http.Header{}})
+	mux.ServeHTTP(httptest.NewRecorder(), &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}})
 	return vars, ok
 }
 
@@ -121,7 +121,8 @@ func FuzzMatch(f *testing.F) {
 
 // allTemplates gives every template of up to depth segments over a small
 // alphabet, with and without verbs, the whole of it as one variable or none.
-func allTemplates(t testing.TB, depth int) []*Template {
+func allTemplates(tb testing.TB, depth int) []*Template {
+	tb.Helper()
 	var all []*Template
 	var grow func(prefix []string)
 	grow = func(prefix []string) {
@@ -130,7 +131,7 @@ func allTemplates(t testing.TB, depth int) []*Template {
 				for _, form := range []string{strings.Join(prefix, "/"), "{x=" + strings.Join(prefix, "/") + "}"} {
 					tmpl, err := Parse("/" + form + verb)
 					if err != nil {
-						t.Fatal(err)
+						tb.Fatal(err)
 					}
 					all = append(all, tmpl)
 				}
