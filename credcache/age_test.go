@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,6 +161,33 @@ func TestStaleWait(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		want(t, c, 2, nil)
+	})
+}
+
+// A stale entry that is evicted while its caller waits leaves the caller to the
+// look-up.
+func TestStaleEvictedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		c := mustNew(t, Options{Entries: 1, TTL: time.Minute, Stale: time.Hour}, func(_ context.Context, k id) (int, error) {
+			if k == alice && down.Load() {
+				time.Sleep(time.Second / 2)
+				return 0, errRedis
+			}
+			return 1, nil
+		})
+		want(t, c, 1, nil)
+		time.Sleep(time.Minute)
+		down.Store(true)
+		result := getMany(t.Context(), c, 3)
+		synctest.Wait()
+		_, _ = c.Get(t.Context(), id{"beta", "bob"})
+		values, errs := result()
+		for i := range values {
+			if values[i] != 0 || !errors.Is(errs[i], errRedis) {
+				t.Errorf("got %d, %v; want %v", values[i], errs[i], errRedis)
+			}
+		}
 	})
 }
 
