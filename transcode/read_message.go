@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 )
@@ -269,13 +268,11 @@ func (r *reader) foreign(mp *messagePlan, depth int) bool {
 	if depth > maxDepth || !r.skip(maxDepth) {
 		return false
 	}
-	o := r.engine.unmarshalJSON()
-	o.RecursionLimit = maxDepth - depth + 1
 	msg := dynamicpb.NewMessage(mp.desc)
-	if o.Unmarshal(r.in[start:r.pos], msg) != nil {
+	if r.engine.readJSON(r.in[start:r.pos], maxDepth-depth+1, msg) != nil {
 		return false
 	}
-	out, err := proto.MarshalOptions{AllowPartial: true, Deterministic: true}.MarshalAppend(r.out, msg)
+	out, err := r.engine.marshalWire().MarshalAppend(r.out, msg)
 	if err != nil {
 		return false
 	}

@@ -20,8 +20,17 @@ func (e *engine) unmarshalJSON() protojson.UnmarshalOptions {
 		AllowPartial:   true,
 		DiscardUnknown: e.discardUnknown,
 		Resolver:       e.types,
-		RecursionLimit: maxDepth,
 	}
+}
+
+// readJSON reads JSON into a message that may nest depth messages, itself included.
+func (e *engine) readJSON(body []byte, depth int, msg proto.Message) error {
+	if err := checkAnyWork(body); err != nil {
+		return err
+	}
+	o := e.unmarshalJSON()
+	o.RecursionLimit = depth
+	return o.Unmarshal(body, msg)
 }
 
 // marshalJSON are the rules for answers. What a backend left out that its
@@ -66,7 +75,7 @@ func (m *Method) slowBody(dst, body []byte) ([]byte, error) {
 	shift := len(object)
 	object = append(append(object, body...), '}')
 	msg := dynamicpb.NewMessage(leaf.desc.ContainingMessage())
-	if err := m.engine.unmarshalJSON().Unmarshal(object, msg); err != nil {
+	if err := m.engine.readJSON(object, maxDepth, msg); err != nil {
 		return dst, jsonError(body, shift, pathString(m.body), err)
 	}
 	if dst, err = m.engine.marshalWire().MarshalAppend(dst, msg); err != nil {
@@ -78,7 +87,7 @@ func (m *Method) slowBody(dst, body []byte) ([]byte, error) {
 // slowMessage appends a message given as JSON; at is its path, for errors.
 func (e *engine) slowMessage(dst []byte, md protoreflect.MessageDescriptor, body []byte, at string) ([]byte, error) {
 	msg := dynamicpb.NewMessage(md)
-	if err := e.unmarshalJSON().Unmarshal(body, msg); err != nil {
+	if err := e.readJSON(body, maxDepth, msg); err != nil {
 		return dst, jsonError(body, 0, at, err)
 	}
 	dst, err := e.marshalWire().MarshalAppend(dst, msg)
