@@ -63,7 +63,7 @@ func newEchoRig(t *testing.T, settings, rest string) (*rig, *testbackend.Server)
 
 func echoConfig(b *testbackend.Server, settings string) string {
 	text := fmt.Sprintf("backends:\n  - name: echo\n    endpoints: [%q]\n    default_binding: true\n", b.Addr)
-	if !strings.Contains(settings, "proto") {
+	if !strings.Contains(settings, "protoset:") && !strings.Contains(settings, "proto:") {
 		text += "    reflection: true\n"
 	}
 	for line := range strings.Lines(settings) {
@@ -366,4 +366,18 @@ func rawHTTP(t testing.TB, r *rig, request string) *http.Response {
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp
+}
+
+// waitFor receives a value, or fails the test when none comes.
+func waitFor[T any](t testing.TB, c <-chan T, what string) T {
+	t.Helper()
+	limit := time.NewTimer(gatewaytest.Limit)
+	defer limit.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-limit.C:
+		t.Fatalf("waited in vain for %s", what)
+		panic("unreachable")
+	}
 }

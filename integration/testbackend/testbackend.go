@@ -42,6 +42,7 @@ type Handler func(s *Stream) error
 type Call struct {
 	Method   string // "/testbackend.Echo/Unary"
 	Metadata metadata.MD
+	Encoding string // how its messages were compressed; "" if they were not
 
 	mu       sync.Mutex
 	requests [][]byte
@@ -151,6 +152,9 @@ func (s *Server) serve(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	md, _ := metadata.FromIncomingContext(stream.Context())
 	call := &Call{Method: method, Metadata: md}
+	if t, ok := grpc.ServerTransportStreamFromContext(stream.Context()).(interface{ RecvCompress() string }); ok {
+		call.Encoding = t.RecvCompress()
+	}
 	s.mu.Lock()
 	s.calls = append(s.calls, call)
 	handler := s.handlers[method]
