@@ -311,6 +311,16 @@ func (l *load) reasonsSince(t time.Time) map[string]int {
 	return counts
 }
 
+// firstFailure is when the first call that failed began.
+func (l *load) firstFailure() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.failed) == 0 {
+		return time.Time{}
+	}
+	return l.failed[0].began
+}
+
 // only checks that no call failed but for the reasons.
 func (l *load) only(reasons ...string) {
 	l.tb.Helper()

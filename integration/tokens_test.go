@@ -3,9 +3,11 @@ package integration_test
 import (
 	"encoding/base32"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"strings"
+	"testing"
 )
 
 // madeUpToken is a token that is well-formed and was never issued.
@@ -33,3 +35,13 @@ func withChecksum(text string) string {
 
 // tokenID is the public part of a token.
 func tokenID(token string) string { return strings.Split(token, "_")[1] }
+
+// tokenIn is the token in what a command printed as JSON.
+func tokenIn(t testing.TB, text string) string {
+	t.Helper()
+	var issued struct{ Token string }
+	if err := json.Unmarshal([]byte(text), &issued); err != nil || issued.Token == "" {
+		t.Fatalf("no token in %q: %v", text, err)
+	}
+	return issued.Token
+}
