@@ -31,6 +31,7 @@ type dialer struct {
 	target        string
 	cfg           config.Conn
 	transport     credentials.TransportCredentials
+	authority     string // the name in the certificate and of the host; empty: the endpoint's
 	serviceConfig string
 	resolvers     []resolver.Builder
 	// Whether connections carry the credential that they are keyed by.
@@ -57,6 +58,9 @@ func newDialer(cfg config.Backend, o Options) (*dialer, error) {
 		resolvers: append([]resolver.Builder{discovery.StaticBuilder()}, o.Resolvers...),
 		attach:    cfg.Pool.Key == "credential" && cfg.Credentials != "drop",
 		extra:     o.dialOptions,
+	}
+	if cfg.TLS != nil {
+		d.authority = cfg.TLS.ServerName
 	}
 	// What can be wrong with the target or an option shows now.
 	conn, err := d.dial(Credential{})
@@ -125,6 +129,11 @@ func (d *dialer) options(key Credential) []grpc.DialOption {
 			Timeout:             d.cfg.KeepaliveTimeout,
 			PermitWithoutStream: d.cfg.KeepaliveIdle,
 		}))
+	}
+	if d.authority != "" {
+		// The name in the transport credentials alone would lose against the
+		// endpoints' own, where a resolver gives them one.
+		options = append(options, grpc.WithAuthority(d.authority))
 	}
 	if d.attach && !key.IsZero() {
 		options = append(options, grpc.WithPerRPCCredentials(newRPCCredentials(key)))

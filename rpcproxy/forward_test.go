@@ -286,11 +286,12 @@ func TestHeaderAtOnceAndEarlyStatus(t *testing.T) {
 }
 
 func TestCallerCancels(t *testing.T) {
-	cancelled := make(chan error, 1)
+	begun, cancelled := make(chan struct{}), make(chan error, 1)
 	s := serve(t, func(_ any, ss grpc.ServerStream) error {
 		if err := ss.SendHeader(metadata.MD{}); err != nil {
 			return err
 		}
+		begun <- struct{}{}
 		<-ss.Context().Done()
 		cancelled <- ss.Context().Err()
 		return ss.Context().Err()
@@ -299,12 +300,13 @@ func TestCallerCancels(t *testing.T) {
 	for _, r := range roads() {
 		t.Run(road(r), func(t *testing.T) {
 			ctx, cancel := context.WithCancel(testContext(t))
-			ex := &exchange{onHeader: func(metadata.MD) error { cancel(); return nil }, requests: []string{"x"}}
+			go func() {
+				<-begun
+				cancel()
+			}()
+			ex := &exchange{requests: []string{"x"}}
 			if r.ClientStreams {
 				ex.recv = func() (mem.BufferSlice, error) { <-ctx.Done(); return nil, status.FromContextError(ctx.Err()).Err() }
-			}
-			if !r.ClientStreams && !r.ServerStreams {
-				time.AfterFunc(20*time.Millisecond, cancel)
 			}
 			err := b.Forward(ctx, &r, ex)
 			if !errors.Is(err, context.Canceled) {

@@ -246,3 +246,9 @@ type strictExchange struct {
 }
 
 func (e *strictExchange) SendMsg(m mem.BufferSlice) error { return e.send(m) }
+
+// blockingDialer never connects.
+func blockingDialer(ctx context.Context, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}

@@ -1,0 +1,252 @@
+package rpcproxy
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/rpcgate/rpcgate/config"
+)
+
+func TestRestrict(t *testing.T) {
+	const ms = time.Millisecond
+	for name, tt := range map[string]struct {
+		own, request, ctx time.Duration // 0: none
+		reserve           time.Duration
+		want              time.Duration // 0: no deadline
+		byCaller          bool
+	}{
+		"none":                   {},
+		"own":                    {own: 2 * time.Second, reserve: 5 * ms, want: 1995 * ms},
+		"caller sooner":          {own: 2 * time.Second, request: time.Second, reserve: 5 * ms, want: 995 * ms, byCaller: true},
+		"caller later":           {own: 2 * time.Second, request: time.Minute, reserve: 5 * ms, want: 1995 * ms},
+		"caller alone":           {request: time.Minute, want: time.Minute, byCaller: true},
+		"context sooner":         {own: 2 * time.Second, request: time.Second, ctx: 100 * ms, want: 100 * ms, byCaller: true},
+		"a short budget":         {request: 4 * ms, reserve: 5 * ms, want: 3 * ms, byCaller: true},
+		"a negative reserve":     {own: time.Second, reserve: -time.Second, want: time.Second},
+		"reserve of the context": {ctx: time.Second, reserve: 100 * ms, want: 900 * ms, byCaller: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if tt.ctx > 0 {
+					limited, cancel := context.WithTimeout(ctx, tt.ctx)
+					defer cancel()
+					ctx = limited
+				}
+				r := &Request{Timeout: tt.own}
+				if tt.request > 0 {
+					r.Deadline = time.Now().Add(tt.request)
+				}
+				a := &attempt{backend: &Backend{}, method: &method{}, request: r}
+				var got time.Duration
+				err := restrict(tt.reserve, func(ctx context.Context, _ *attempt) error {
+					if deadline, ok := ctx.Deadline(); ok {
+						got = time.Until(deadline)
+					}
+					return nil
+				})(ctx, a)
+				if err != nil || got != tt.want || a.limit.timeout != tt.want || a.limit.byCaller != tt.byCaller {
+					t.Errorf("got %v (limit %+v), %v; want %v, by caller %v", got, a.limit, err, tt.want, tt.byCaller)
+				}
+			})
+		})
+	}
+	t.Run("passed", func(t *testing.T) {
+		a := &attempt{backend: &Backend{}, method: &method{}, request: &Request{Deadline: time.Now().Add(-1)}}
+		err := restrict(0, func(context.Context, *attempt) error { t.Error("sent"); return nil })(t.Context(), a)
+		var late *TimeoutError
+		if !errors.As(err, &late) || !late.CallerDeadline {
+			t.Errorf("%T %v, want a TimeoutError by the caller's deadline", err, err)
+		}
+	})
+}
+
+func TestMethodLimit(t *testing.T) {
+	cfg := config.DefaultBackend("b")
+	cfg.Timeout, cfg.StreamTimeout = 2*time.Second, time.Hour
+	cfg.MethodTimeouts = map[string]time.Duration{"p.S/Slow": time.Minute, "p.S/Endless": 0}
+	m, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms := newMethods(cfg, m)
+	for _, tt := range []struct {
+		r    Request
+		want time.Duration
+	}{
+		{Request{Method: "/p.S/M"}, 2 * time.Second},
+		{Request{Method: "/p.S/M", ServerStreams: true}, time.Hour},
+		{Request{Method: "/p.S/M", ClientStreams: true}, time.Hour},
+		{Request{Method: "/p.S/M", Timeout: time.Second}, time.Second},
+		{Request{Method: "/p.S/M", ServerStreams: true, Timeout: time.Second}, time.Second},
+		{Request{Method: "/p.S/Slow"}, time.Minute},
+		{Request{Method: "/p.S/Slow", ServerStreams: true}, time.Minute},
+		{Request{Method: "/p.S/Slow", Timeout: time.Second}, time.Second},
+		{Request{Method: "/p.S/Endless"}, 0},
+	} {
+		method, err := ms.get(tt.r.Method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := method.limit(&tt.r); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.r, got, tt.want)
+		}
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	budget := make(chan time.Duration, 1)
+	s := serve(t, func(_ any, ss grpc.ServerStream) error {
+		deadline, _ := ss.Context().Deadline()
+		budget <- time.Until(deadline)
+		<-ss.Context().Done()
+		return ss.Context().Err()
+	})
+	b := newBackend(t, s.addr, nil, Options{})
+	for _, r := range roads() {
+		for name, byCaller := range map[string]bool{"own": false, "caller": true} {
+			t.Run(road(r)+"/"+name, func(t *testing.T) {
+				r := r
+				if byCaller {
+					r.Deadline = time.Now().Add(100 * time.Millisecond)
+				} else {
+					r.Timeout = 100 * time.Millisecond
+				}
+				err := b.Forward(testContext(t), &r, &exchange{requests: []string{"x"}})
+				if got := <-budget; got > 100*time.Millisecond {
+					t.Errorf("the backend was given %v", got)
+				}
+				var late *TimeoutError
+				if !errors.As(err, &late) {
+					// The backend's own DEADLINE_EXCEEDED may be sooner.
+					var answered *StatusError
+					if !errors.As(err, &answered) || answered.Status.Code() != codes.DeadlineExceeded {
+						t.Fatalf("Forward: %T %v, want a TimeoutError", err, err)
+					}
+					return
+				}
+				if late.CallerDeadline != byCaller || late.Connecting || late.Limit <= 0 || late.Limit > 100*time.Millisecond {
+					t.Errorf("%+v", late)
+				}
+			})
+		}
+	}
+	t.Run("context", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		ex := &exchange{recv: func() (mem.BufferSlice, error) {
+			<-ctx.Done()
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}}
+		err := b.Forward(ctx, &Request{Method: testMethod}, ex)
+		var late *TimeoutError
+		if !errors.As(err, &late) || !late.CallerDeadline {
+			t.Errorf("Forward: %T %v, want a TimeoutError by the caller's deadline", err, err)
+		}
+	})
+}
+
+// Nobody answers to the attempt to connect.
+func TestTimeoutWhileConnecting(t *testing.T) {
+	s := serveRaw(t, func(*rawStream) {})
+	b := newBackend(t, s.addr, nil, Options{dialOptions: []grpc.DialOption{
+		grpc.WithContextDialer(blockingDialer),
+	}})
+	err := b.Forward(testContext(t), &Request{Method: testMethod, Timeout: 50 * time.Millisecond}, &exchange{requests: []string{"x"}})
+	var late *TimeoutError
+	if !errors.As(err, &late) || !late.Connecting || late.CallerDeadline {
+		t.Errorf("Forward: %T %v, want a TimeoutError while connecting", err, err)
+	}
+}
+
+// The first call after the connection was given up for idleness has as little
+// time as any other. On a machine that is busy otherwise one of some tries
+// must do.
+func TestFirstCallAfterIdle(t *testing.T) {
+	s := serve(t, echo)
+	b := newBackend(t, s.addr, nil, Options{})
+	call := func(budget time.Duration) error {
+		r := &Request{Method: testMethod, Credential: app("a"), Deadline: time.Now().Add(budget)}
+		return b.Forward(testContext(t), r, &exchange{requests: []string{"x"}})
+	}
+	if err := call(patience); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		before := s.conns()
+		b.pool.mu.Lock()
+		for e := range b.pool.liveLocked() {
+			e.used.Add(-int64(31 * time.Minute))
+		}
+		b.pool.mu.Unlock()
+		b.pool.expireIdle()
+		if live, _ := b.pool.size(); live != 0 {
+			t.Fatal("the connection is still there")
+		}
+		err := call(250 * time.Millisecond)
+		if err == nil && s.conns() == before+1 {
+			return
+		}
+		t.Logf("%v, %d new connections", err, s.conns()-before)
+	}
+	t.Error("no first call succeeded")
+}
+
+// What counts for the breaker, by who is to blame.
+func TestOutcome(t *testing.T) {
+	local := func(code codes.Code, cause error) error {
+		return &LocalError{Status: status.New(code, ""), Cause: cause}
+	}
+	answered := func(code codes.Code) error { return &StatusError{Status: status.New(code, "")} }
+	const ignored, success, failure = 0, 1, 2
+	for name, tt := range map[string]struct {
+		err      error
+		byCaller bool
+		request  Request
+		header   metadata.MD
+		want     int
+	}{
+		"ok":                            {want: success},
+		"backend: not found":            {err: answered(codes.NotFound), want: success},
+		"backend: unknown":              {err: answered(codes.Unknown), want: success},
+		"backend: unauthenticated":      {err: answered(codes.Unauthenticated), want: success},
+		"backend: internal":             {err: answered(codes.Internal), want: failure},
+		"backend: unavailable":          {err: answered(codes.Unavailable), want: failure},
+		"backend: data loss":            {err: answered(codes.DataLoss), want: failure},
+		"backend: unimplemented":        {err: answered(codes.Unimplemented), want: failure},
+		"backend: exhausted":            {err: answered(codes.ResourceExhausted), want: failure},
+		"backend: deadline":             {err: answered(codes.DeadlineExceeded), want: failure},
+		"backend: the caller's time up": {err: answered(codes.DeadlineExceeded), byCaller: true, want: ignored},
+		"backend: cancelled":            {err: answered(codes.Canceled), want: ignored},
+		"unreachable":                   {err: &UnreachableError{}, want: failure},
+		"own limit":                     {err: &TimeoutError{}, want: failure},
+		"the caller's deadline":         {err: &TimeoutError{CallerDeadline: true}, want: ignored},
+		"own limit, silent stream":      {err: &TimeoutError{}, request: Request{ServerStreams: true}, want: failure},
+		"own limit, stream with answer": {err: &TimeoutError{}, request: Request{ServerStreams: true}, header: metadata.MD{}, want: ignored},
+		"own limit, caller still sends": {err: &TimeoutError{}, request: Request{ClientStreams: true}, want: ignored},
+		"cancelled":                     {err: context.Canceled, want: ignored},
+		"exchange":                      {err: &ExchangeError{Err: errExchange}, want: ignored},
+		"exchange with a status":        {err: &ExchangeError{Err: status.Error(codes.Internal, "")}, want: ignored},
+		"bad wire":                      {err: local(codes.Internal, nil), want: failure},
+		"too large":                     {err: local(codes.ResourceExhausted, nil), want: ignored},
+		"pool full":                     {err: local(codes.ResourceExhausted, ErrPoolFull), want: ignored},
+		"drained":                       {err: local(codes.Unavailable, ErrDrained), want: ignored},
+		"revoked":                       {err: local(codes.Unauthenticated, ErrRevoked), want: ignored},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &attempt{request: &tt.request, header: tt.header, limit: limit{byCaller: tt.byCaller}}
+			if got := a.outcome(tt.err); int(got) != tt.want {
+				t.Errorf("outcome %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
