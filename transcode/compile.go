@@ -100,10 +100,10 @@ func (c *Compiler) Compile(md protoreflect.MethodDescriptor, b Binding) (*Method
 	}
 	m := &Method{engine: c.engine, name: md.FullName(), wholeBody: b.Body == "*"}
 	var err error
-	if m.input, err = c.plans.message(md.Input()); err != nil {
+	if m.input, err = c.plans.plan(md.Input()); err != nil {
 		return nil, fault("request message", "%v", err)
 	}
-	if m.output, err = c.plans.message(md.Output()); err != nil {
+	if m.output, err = c.plans.plan(md.Output()); err != nil {
 		return nil, fault("response message", "%v", err)
 	}
 	m.required = c.requires(md.Input())

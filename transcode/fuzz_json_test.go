@@ -34,6 +34,9 @@ var bodies = []string{
 	`{"time":"2020-01-02T03:04:05.123456789+02:00","times":["1970-01-01T00:00:00Z"],"duration":"-0.5s","mask":"a.b,cD","struct":{"a":[1,{"b":null}]},"value":null,"list":[1,"x"],"any":{"@type":"type.googleapis.com/everything.Small","id":1},"empty":{}}`,
 	`{"boolWrapper":false,"int32Wrapper":0,"int64Wrapper":"1","uint32Wrapper":2,"uint64Wrapper":"3","floatWrapper":1.5,"doubleWrapper":-0.0,"stringWrapper":"s","bytesWrapper":"AQ"}`,
 	`{"choiceSmall":{"a":"x"},"otherBool":false}`, `{"choiceTime":"1970-01-01T00:00:01Z"}`, `{"choiceNull":null}`,
+	`{"stringValue":"\u0000\u001f\b\f\n\r\t\/\"\\\u20AC\uD83D\uDE00 after","labels":{"k\u0031":"v","1":"","2":"","3":"","4":"","5":"","6":"","7":"","8":"","9":"","10":"","11":"","12":"","13":""}}`,
+	`{"labels":{"1":"","2":"","3":"","4":"","5":"","6":"","7":"","8":"","9":"","10":"","11":"","12":"","13":"","1":""}}`,
+	`{"nope":{"a":[true,false,null,-1.5e-3,"\ud83d\ude00",{},[]],"b":{"c":"d"}},"boolValue":true}`,
 	`{"choiceInt":1,"choiceString":"x"}`, `{"labels":{"a":"1","a":"2"}}`, `{"int32Value":1e2,"nope":[{"a":1e5,"b":"\u0000"}],"color":"NOPE"}`,
 	`{"stringValue":"b"}x`, `{} {}`, `null`, `[]`, `{"int32Value":01}`, `{"int32Value":1e}`, `{"ints":[1,]}`, `{"ints":[null]}`, "{\"stringValue\":\"\xff\"}",
 	" \n{ \"other name\" :\t\"x\" , \"far\" : 1 } ",
@@ -181,7 +184,7 @@ func FuzzResponseBody(f *testing.F) {
 // what it is there for.
 func TestDirect(t *testing.T) {
 	body := compile(t, echo, transcode.Binding{Body: "*"}, defaults)
-	for _, text := range bodies[:10] { // the valid ones
+	for _, text := range bodies[:11] { // the valid ones
 		wire, ok := body.DirectBody(nil, []byte(text))
 		if !ok {
 			t.Errorf("body %s left to the slow engine", text)

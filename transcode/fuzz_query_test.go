@@ -139,11 +139,11 @@ func undecided(md protoreflect.MessageDescriptor, values url.Values) bool {
 			if field == key {
 				entries[path+"="] = true
 			}
-			if canonical := canonicalKey(last.MapKey().Kind(), entry); entries[path+canonical+"]"] {
+			entry = canonicalKey(last.MapKey().Kind(), entry)
+			if entries[path+entry+"]"] {
 				return true
-			} else {
-				entries[path+canonical+"]"] = true
 			}
+			entries[path+entry+"]"] = true
 			if entries[path+"="] && len(entries) > 2 {
 				return true
 			}

@@ -82,6 +82,22 @@ type planner struct {
 	enumNumbers bool
 	messages    map[protoreflect.FullName]*messagePlan
 	enums       map[protoreflect.FullName]*enumPlan
+	// begun are the messages, in the order in which their plans were begun.
+	begun []protoreflect.FullName
+}
+
+// plan gives a message's plan. When it fails it leaves nothing half-built to
+// be found by a later one.
+func (p *planner) plan(md protoreflect.MessageDescriptor) (*messagePlan, error) {
+	mark := len(p.begun)
+	mp, err := p.message(md)
+	if err != nil {
+		for _, name := range p.begun[mark:] {
+			delete(p.messages, name)
+		}
+		p.begun = p.begun[:mark]
+	}
+	return mp, err
 }
 
 func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, error) {
@@ -107,11 +123,10 @@ func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, erro
 	}
 	// Registered before its fields are built: they may be of this type.
 	p.messages[md.FullName()] = mp
+	p.begun = append(p.begun, md.FullName())
 	for i := range fds.Len() {
 		f, err := p.field(fds.Get(i))
 		if err != nil {
-			// A half-built plan must not be found by a later try.
-			delete(p.messages, md.FullName())
 			return nil, err
 		}
 		f.index = i

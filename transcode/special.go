@@ -37,6 +37,9 @@ func specialOf(md protoreflect.MessageDescriptor) (special, error) {
 	if s == ordinary {
 		return ordinary, nil
 	}
+	if md.Fields().Len() != model.Fields().Len() {
+		return ordinary, fmt.Errorf("message %s is not the well-known type of that name", md.FullName())
+	}
 	for i := range model.Fields().Len() {
 		want := model.Fields().Get(i)
 		got := md.Fields().ByNumber(want.Number())

@@ -1,6 +1,7 @@
 package transcode
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -143,7 +144,7 @@ func appendUint(dst []byte, k protoreflect.Kind, v uint64) []byte {
 }
 
 func notInteger(k protoreflect.Kind, err error) string {
-	if e, ok := err.(*strconv.NumError); ok && e.Err == strconv.ErrRange {
+	if errors.Is(err, strconv.ErrRange) {
 		return "out of range for " + k.String()
 	}
 	return "not a valid " + k.String()
