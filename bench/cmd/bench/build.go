@@ -23,10 +23,10 @@ type programs struct {
 	version string // what the gateway calls itself
 }
 
-// build builds the gateway in its own module, with the versions of its
+// buildAll builds the gateway in its own module, with the versions of its
 // dependencies that it is released with, and the peers in this one. Both are
 // built as `make build` does.
-func build(ctx context.Context, dir, gateway string) (programs, error) {
+func buildAll(ctx context.Context, dir, gateway string) (programs, error) {
 	root, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", rootModule)
 	if err != nil {
 		return programs{}, fmt.Errorf("looking for the main module (run this inside bench/): %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
@@ -38,8 +39,8 @@ func casesOf(s *stage, o options) ([]benchCase, error) {
 	if err != nil {
 		return nil, err
 	}
-	throughJSON := []subject{s.gateway, s.peers[peers.JSONFloor], s.peers[peers.GRPCGateway]}
-	throughGRPC := []subject{s.gateway, s.peers[peers.GRPCFloor]}
+	throughJSON := slices.Concat(s.gateways, []subject{s.peers[peers.JSONFloor], s.peers[peers.GRPCGateway]})
+	throughGRPC := slices.Concat(s.gateways, []subject{s.peers[peers.GRPCFloor]})
 
 	var chosen []benchCase
 	for _, name := range o.cases {

@@ -38,6 +38,7 @@ type options struct {
 	cases       []string
 	profileDir  string
 	gateway     string
+	also        []string
 }
 
 func main() {
@@ -78,6 +79,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&names, "cases", strings.Join(caseNames(), ","), "which cases to run")
 	flags.StringVar(&o.profileDir, "profile", "", "a folder to save CPU and allocation profiles of every subject in, from one more round each")
 	flags.StringVar(&o.gateway, "gateway", "", "a gateway that is built already; empty: this checkout's is built")
+	flags.Func("also", "another build of the gateway to measure beside it, named by its file; may be repeated", func(file string) error {
+		o.also = append(o.also, file)
+		return nil
+	})
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -106,7 +111,7 @@ func run(ctx context.Context, o options, stdout io.Writer, progress *log.Logger)
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	progress.Print("building the gateway and its peers")
-	programs, err := build(ctx, dir, o.gateway)
+	programs, err := buildAll(ctx, dir, o.gateway)
 	if err != nil {
 		return err
 	}
@@ -114,7 +119,7 @@ func run(ctx context.Context, o options, stdout io.Writer, progress *log.Logger)
 	s := &stage{ctx: ctx, dir: dir, procs: o.procs, programs: programs}
 	defer s.wait() // before the folder is removed
 	defer cancel()
-	if err := s.start(); err != nil {
+	if err := s.start(o.also); err != nil {
 		return err
 	}
 	chosen, err := casesOf(s, o)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rpcgate/rpcgate/bench/internal/load"
@@ -30,7 +31,7 @@ func profile(ctx context.Context, cases []benchCase, o options, progress *log.Lo
 			if err != nil {
 				return fmt.Errorf("profile of %s, %s: %w", c.name, s.name, err)
 			}
-			progress.Printf("profile    %-9s  %-12s  %7.0f requests/s", c.name, s.name, r.Rate())
+			progress.Printf("profile    %-9s  %-16s  %7.0f requests/s", c.name, s.name, r.Rate())
 		}
 	}
 	return nil
@@ -49,7 +50,7 @@ func profileOne(ctx context.Context, c benchCase, s subject, o options) (load.Re
 			}
 			started = true
 			for kind, page := range kinds {
-				file := filepath.Join(o.profileDir, fmt.Sprintf("%s-%s.%s.pprof", c.name, s.name, kind))
+				file := filepath.Join(o.profileDir, fmt.Sprintf("%s-%s.%s.pprof", c.name, strings.ReplaceAll(s.name, " ", "-"), kind))
 				url := fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", s.profiles, page, int(profileTime.Seconds()))
 				go func() { fetched <- save(ctx, url, file) }()
 			}

@@ -32,7 +32,7 @@ func measure(ctx context.Context, cases []benchCase, o options, progress *log.Lo
 					return nil, fmt.Errorf("%s, %s: %w", c.name, s.name, err)
 				}
 				measured[i].Subjects[turn].Rounds = append(measured[i].Subjects[turn].Rounds, r)
-				progress.Printf("round %d/%d  %-9s  %-12s  %7.0f requests/s  %6.1f µs/request",
+				progress.Printf("round %d/%d  %-9s  %-16s  %7.0f requests/s  %6.1f µs/request",
 					n+1, o.rounds, c.name, s.name, r.Rate(), float64(r.CPU().Nanoseconds())/1e3)
 			}
 		}

@@ -30,11 +30,11 @@ type stage struct {
 	procs    int
 	programs programs
 
-	running []*proc.Process
-	gateway subject
-	peers   map[string]subject // by kind
-	app     string
-	token   string
+	running  []*proc.Process
+	gateways []subject          // this build first
+	peers    map[string]subject // by kind
+	app      string
+	token    string
 }
 
 // subject is a running program that can be measured.
@@ -46,8 +46,9 @@ type subject struct {
 	profiles string // host:port of /debug/pprof
 }
 
-// start starts everything: it all runs at once, idle while another is measured.
-func (s *stage) start() error {
+// start starts everything, other builds of the gateway too: it all runs at
+// once, idle while another is measured.
+func (s *stage) start(others []string) error {
 	backend, err := s.startPeer(peers.Backend, "")
 	if err != nil {
 		return err
@@ -63,8 +64,24 @@ func (s *stage) start() error {
 		peer.name = name
 		s.peers[kind] = peer
 	}
-	return s.startGateway(backend.grpc)
+	redis, err := s.startRedis()
+	if err != nil {
+		return err
+	}
+	builds := []build{{rpcgate, s.programs.gateway}}
+	for _, file := range others {
+		builds = append(builds, build{rpcgate + " " + filepath.Base(file), file})
+	}
+	for i, b := range builds {
+		if err := s.startGateway(b, redis, backend.grpc, fmt.Sprintf("gateway-%d", i)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// build is a build of the gateway, and its name in the table.
+type build struct{ name, file string }
 
 // wait waits until every process has ended; the context must have.
 func (s *stage) wait() {
@@ -87,32 +104,23 @@ func (s *stage) startPeer(kind, backend string) (subject, error) {
 	return subject{process: p, http: listen, grpc: listen, profiles: profiles}, err
 }
 
-// startGateway starts a redis-server, issues a token in it, and starts the
-// gateway as anyone would: `gateway serve -c FILE`.
-func (s *stage) startGateway(backend string) error {
-	addresses, err := s.addresses(4)
+// startGateway starts a gateway as anyone would: `gateway serve -c FILE`.
+func (s *stage) startGateway(b build, redis, backend, name string) error {
+	addresses, err := s.addresses(3)
 	if err != nil {
 		return err
 	}
-	redis, httpAddress, grpcAddress, admin := addresses[0], addresses[1], addresses[2], addresses[3]
-	if err := s.startRedis(redis); err != nil {
-		return err
-	}
-	s.app = "bench"
-	s.token, err = output(s.ctx, "", s.programs.gateway, "token", "issue", "--app", s.app, "--redis", redis)
-	if err != nil {
-		return fmt.Errorf("issuing a token: %w", err)
-	}
-	file := filepath.Join(s.dir, "gateway.yaml")
+	httpAddress, grpcAddress, admin := addresses[0], addresses[1], addresses[2]
+	file := filepath.Join(s.dir, name+".yaml")
 	text := gatewayConfig(httpAddress, grpcAddress, admin, redis, backend, filepath.Join(s.programs.root, "examples/shop/proto"))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
-	p, err := s.launch("gateway", s.programs.gateway, "serve", "-c", file)
+	p, err := s.launch(name, b.file, "serve", "-c", file)
 	if err != nil {
 		return err
 	}
-	s.gateway = subject{name: rpcgate, process: p, http: httpAddress, grpc: grpcAddress, profiles: admin}
+	s.gateways = append(s.gateways, subject{name: b.name, process: p, http: httpAddress, grpc: grpcAddress, profiles: admin})
 	return p.Await(s.ctx, startTimeout, func(ctx context.Context) error {
 		return get(ctx, "http://"+admin+"/readyz", nil)
 	})
@@ -132,17 +140,30 @@ backends:
 `, httpAddress, grpcAddress, admin, redis, backend, protos)
 }
 
-func (s *stage) startRedis(address string) error {
+// startRedis starts a redis-server and issues the run's token in it.
+func (s *stage) startRedis() (address string, err error) {
+	if address, err = proc.FreeAddress(s.ctx); err != nil {
+		return "", err
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return err
+		return "", err
 	}
 	p, err := s.launch("redis-server", "redis-server",
 		"--bind", host, "--port", port, "--save", "", "--appendonly", "no", "--dir", s.dir)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return p.Await(s.ctx, startTimeout, func(ctx context.Context) error { return proc.Accepts(ctx, address) })
+	err = p.Await(s.ctx, startTimeout, func(ctx context.Context) error { return proc.Accepts(ctx, address) })
+	if err != nil {
+		return "", err
+	}
+	s.app = "bench"
+	s.token, err = output(s.ctx, "", s.programs.gateway, "token", "issue", "--app", s.app, "--redis", address)
+	if err != nil {
+		return "", fmt.Errorf("issuing a token: %w", err)
+	}
+	return address, nil
 }
 
 // launch starts a process and has the stage wait for its end.
