@@ -18,5 +18,5 @@ func codeName(i int) string {
 	if i == codeCount-1 {
 		return "OTHER"
 	}
-	return rpccode.Code(i).String() //nolint:gosec // i is below codeCount
+	return rpccode.Code(i).String()
 }

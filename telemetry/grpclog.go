@@ -42,7 +42,7 @@ func (g *grpcLogger) write(level slog.Level, text func() string) {
 	if suppressed > 0 {
 		attrs = append(attrs, slog.Int64("suppressed", suppressed))
 	}
-	g.log.LogAttrs(ctx, level, strings.TrimRight(text(), "\n"), attrs...)
+	g.log.LogAttrs(ctx, level, strings.TrimRight(text(), "\n"), attrs...) //nolint:sloglint // the message is grpc-go's
 }
 
 func (g *grpcLogger) Info(...any)          {}
@@ -80,8 +80,8 @@ func (g *grpcLogger) Fatalln(args ...any)          { g.fatal(fmt.Sprintln(args..
 func (g *grpcLogger) Fatalf(f string, args ...any) { g.fatal(fmt.Sprintf(f, args...)) }
 
 func (g *grpcLogger) fatal(text string) {
-	g.log.Error(strings.TrimRight(text, "\n"))
-	os.Exit(1)
+	g.log.Error(strings.TrimRight(text, "\n")) //nolint:sloglint // the message is grpc-go's
+	os.Exit(1) //nolint:forbidigo // a LoggerV2 must
 }
 
 // V reports whether messages of the given verbosity are wanted: none is.

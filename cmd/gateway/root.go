@@ -48,12 +48,12 @@ func run(ctx context.Context, p process, args []string) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
-		fmt.Fprintf(p.stderr, "%s: %v\nSee '%s --help'.\n", cmd.CommandPath(), err, cmd.CommandPath())
+		_, _ = fmt.Fprintf(p.stderr, "%s: %v\nSee '%s --help'.\n", cmd.CommandPath(), err, cmd.CommandPath())
 		return exitUsage
 	case errors.Is(err, errReported):
 		return exitFailed
 	default:
-		fmt.Fprintf(p.stderr, "%s: %v\n", cmd.CommandPath(), err)
+		_, _ = fmt.Fprintf(p.stderr, "%s: %v\n", cmd.CommandPath(), err)
 		return exitFailed
 	}
 }

@@ -103,7 +103,7 @@ type routeJSON struct {
 
 func newRouteJSON(r *routes.Route) routeJSON {
 	j := routeJSON{
-		Method: r.HTTPMethod, Path: r.Template, Backend: r.Backend, RPC: r.FullMethod, Source: string(r.Source),
+		Method: r.HTTPMethod, Path: r.Template, Backend: r.Backend, RPC: r.FullMethod, Source: r.Source,
 		Auth: "required", ClientStreaming: r.ClientStreams, ServerStreaming: r.ServerStreams,
 	}
 	if r.Source == routes.SourceGRPC {

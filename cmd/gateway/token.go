@@ -87,7 +87,7 @@ func printIssued(cmd *cobra.Command, format output, issued auth.Issued, remark s
 			auth.TokenInfo
 		}{issued.Token, issued.TokenInfo})
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "Token %s of app %s; expires: %s. %sIt is shown this once: keep it.\n",
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "Token %s of app %s; expires: %s. %sIt is shown this once: keep it.\n",
 		issued.ID, issued.App, instant(issued.Expires, "never"), remark)
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), issued.Token)
 	return err
