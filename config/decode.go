@@ -165,7 +165,7 @@ func (d *decoder) unknownKey(key *yaml.Node, path string, fields []field) {
 		known[i] = f.key
 	}
 	hint := "; known here: " + strings.Join(known, ", ")
-	if near := nearest(key.Value, known); near != "" {
+	if near := Nearest(key.Value, known); near != "" {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
 	d.fault(key, keyPath(path, key.Value), "unknown key%s", hint)

@@ -2,16 +2,19 @@ package config
 
 import "strings"
 
-// nearest finds the known name that a misspelt one was probably meant to be;
+// Nearest finds the known name that a misspelt one was probably meant to be;
 // empty where none is near.
-func nearest(name string, known []string) string {
-	const longest = 64 // bounds the work; no known name is that long
+func Nearest(name string, known []string) string {
+	const longest = 128 // bounds the work
 	if name == "" || len(name) > longest {
 		return ""
 	}
 	folded := fold(name)
 	best, bestDistance := "", 1+max(1, len(folded)/3)
 	for _, k := range known {
+		if len(k) > longest {
+			continue
+		}
 		if d := distance(folded, fold(k)); d < bestDistance {
 			best, bestDistance = k, d
 		}

@@ -7,7 +7,7 @@ import "time"
 type Route struct {
 	// The method, package.Service/Method.
 	Method string `yaml:"method" jsonschema:"required"`
-	// The backend that serves it; may be left out where only one does.
+	// The backend that serves it; may be left out where only one does. Where several do, it says which is called.
 	Backend string `yaml:"backend"`
 	// The HTTP binding. Absent: the route only sets policies, for every way in to the method.
 	HTTP *HTTPRule `yaml:"http"`

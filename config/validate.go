@@ -82,7 +82,7 @@ func (v *validator) notInEnum(path, value string, enum []string) {
 		return
 	}
 	hint := ""
-	if near := nearest(value, known); near != "" && v.show(path, value) == quote(value) {
+	if near := Nearest(value, known); near != "" && v.show(path, value) == quote(value) {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
 	v.fault(path, "%s is none of %s%s", v.show(path, value), list, hint)

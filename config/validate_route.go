@@ -19,8 +19,8 @@ func (v *validator) routes(c *Config) {
 			v.httpRule(r.HTTP, section+".http", 0)
 			continue
 		}
-		if r.Auth == "" && r.Timeout == 0 && !r.LogBodies {
-			v.missing(section, "does nothing: it has neither http, nor auth, timeout or log_bodies")
+		if r.Backend == "" && r.Auth == "" && r.Timeout == 0 && !r.LogBodies {
+			v.missing(section, "does nothing: it has neither http, nor backend, auth, timeout or log_bodies")
 		}
 		id := [2]string{r.Backend, r.Method}
 		if first, ok := policies[id]; ok {
@@ -48,7 +48,7 @@ func (v *validator) routeBackend(c *Config, r *Route, section string) {
 	i := slices.Index(names, r.Backend)
 	if i < 0 {
 		hint := ""
-		if near := nearest(r.Backend, names); near != "" && v.show(key, r.Backend) == quote(r.Backend) {
+		if near := Nearest(r.Backend, names); near != "" && v.show(key, r.Backend) == quote(r.Backend) {
 			name := keyPath(indexPath("backends", slices.Index(names, near)), "name")
 			hint = "; did you mean " + v.show(name, near) + "?"
 		}

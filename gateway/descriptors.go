@@ -25,7 +25,7 @@ const (
 // new snapshot built whenever that changes.
 type descriptors struct {
 	log     *slog.Logger
-	changed func([]routes.Input) error // builds and publishes a snapshot
+	changed func([]routes.Input) // builds and publishes a snapshot
 
 	mu     sync.Mutex
 	inputs []routes.Input // by backend, in the config's order
@@ -96,9 +96,7 @@ func (d *descriptors) refresh(ctx context.Context, i int, ask askFunc) error {
 	}
 	next := append([]routes.Input(nil), d.inputs...)
 	next[i].Descriptors = found
-	if err := d.changed(next); err != nil {
-		return err
-	}
+	d.changed(next)
 	d.inputs = next
 	for _, warning := range found.Warnings() {
 		d.log.LogAttrs(ctx, slog.LevelWarn, "backend's descriptors are not all usable",

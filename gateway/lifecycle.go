@@ -181,12 +181,14 @@ func (g *Gateway) drainServer(ctx context.Context, s *server) {
 // backend's descriptors and the health service's view of them. It returns once
 // each backend was asked once, or startWait is over, or starting ends.
 func (g *Gateway) watchBackends(ctx, starting context.Context, inputs []routes.Input) *sync.WaitGroup {
-	d := &descriptors{log: g.log, inputs: inputs, changed: func(next []routes.Input) error {
+	d := &descriptors{log: g.log, inputs: inputs, changed: func(next []routes.Input) {
 		s, err := g.build(next)
-		if err == nil {
+		if err != nil {
+			g.log.Error("backends' routes do not fit together", slog.Any("error", err))
+		}
+		if s != nil {
 			g.snapshot.Store(s)
 		}
-		return err
 	}}
 	var tasks, first sync.WaitGroup
 	for i, in := range inputs {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/rpcgate/rpcgate/routes"
@@ -23,17 +24,17 @@ const (
 )
 
 // build makes a snapshot of what is known of the backends now. Routes that do
-// not fit together are an error, and the caller keeps the snapshot it has.
+// not fit together are an error; the snapshot beside it is whole but for those.
 func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
-	table, err := routes.Build(inputs, g.cfg.Routes)
-	if err != nil {
-		return nil, fmt.Errorf("building the route table: %w", err)
+	table, faults := routes.Build(inputs, g.cfg.Routes)
+	for _, warning := range table.Warnings() {
+		g.log.Warn("left out of the routes", slog.String("warning", warning))
 	}
 	s := &snapshot{table: table, handlers: make([]Handler, len(table.Routes())), services: map[string][]string{}}
 	for _, r := range table.Routes() {
 		backend, ok := g.backends[r.Backend]
 		if !ok {
-			return nil, fmt.Errorf("route %s: no backend %q", r.Label, r.Backend)
+			return nil, fmt.Errorf("route %s: no backend %q", r, r.Backend)
 		}
 		if !r.AuthNone && g.verifier == nil {
 			return nil, fmt.Errorf("route %s needs a credential, but there is no redis to verify it", r)
@@ -43,6 +44,9 @@ func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
 		if !slices.Contains(s.services[r.Backend], service) {
 			s.services[r.Backend] = append(s.services[r.Backend], service)
 		}
+	}
+	if faults != nil {
+		return s, fmt.Errorf("building the route table: %w", faults)
 	}
 	return s, nil
 }
