@@ -74,8 +74,7 @@ func (a *attempt) fail(ctx context.Context, err error) error {
 	if fromBackend(s, a.header, a.trailer) {
 		return &StatusError{Status: s}
 	}
-	var exchange *ExchangeError
-	if errors.As(context.Cause(ctx), &exchange) {
+	if exchange, ok := errors.AsType[*ExchangeError](context.Cause(ctx)); ok {
 		return a.exchangeFailed(exchange)
 	}
 	if errors.Is(a.caller.Err(), context.Canceled) {

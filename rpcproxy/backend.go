@@ -162,16 +162,12 @@ func (b *Backend) Healthy() bool {
 // logs when that changes. The check before the swap keeps the line of memory
 // shared between processors while all is well.
 func (b *Backend) noteReach(err error) {
-	var (
-		answered    *StatusError
-		unreachable *UnreachableError
-	)
 	switch {
-	case err == nil, errors.As(err, &answered):
+	case err == nil, is[*StatusError](err):
 		if b.lost.Load() && b.lost.Swap(false) {
 			b.log.Info("backend is reached again")
 		}
-	case errors.As(err, &unreachable):
+	case is[*UnreachableError](err):
 		if !b.lost.Load() && !b.lost.Swap(true) {
 			b.log.Warn("backend cannot be reached", "error", err)
 		}

@@ -26,33 +26,32 @@ func observe(next step) step {
 	return func(ctx context.Context, a *attempt) error {
 		start := time.Now()
 		err := next(ctx, a)
-		var open *BreakerOpenError
-		if errors.As(err, &open) {
+		if is[*BreakerOpenError](err) {
 			a.method.rejections.Inc()
 			return err
 		}
-		code := codeOf(err)
-		a.method.count(code, time.Since(start))
+		a.method.count(codeOf(err), time.Since(start))
 		a.backend.noteReach(err)
 		return err
 	}
 }
 
+// is tells whether err is, or wraps, an E.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 // codeOf is the code an attempt counts as.
 func codeOf(err error) codes.Code {
-	var (
-		unreachable *UnreachableError
-		timeout     *TimeoutError
-		exchange    *ExchangeError
-	)
 	switch {
 	case err == nil:
 		return codes.OK
-	case errors.As(err, &unreachable):
+	case is[*UnreachableError](err):
 		return codes.Unavailable
-	case errors.As(err, &timeout):
+	case is[*TimeoutError](err):
 		return codes.DeadlineExceeded
-	case errors.As(err, &exchange), errors.Is(err, context.Canceled):
+	case is[*ExchangeError](err), errors.Is(err, context.Canceled):
 		return codes.Canceled
 	default: // StatusError, LocalError
 		return status.Code(err)
@@ -65,8 +64,7 @@ func guard(next step) step {
 		pass, err := a.method.breaker.Allow()
 		if err != nil {
 			refused := &BreakerOpenError{Backend: a.backend.name, Method: a.request.Method}
-			var open *breaker.OpenError
-			if errors.As(err, &open) {
+			if open, ok := errors.AsType[*breaker.OpenError](err); ok {
 				refused.RetryAfter = open.RetryAfter
 			}
 			return refused
@@ -84,16 +82,10 @@ func guard(next step) step {
 // zRPC's; but what only one app causes says nothing, or it could shut out the
 // others: its own deadline, its cancellation, its bad request, our own limits.
 func (a *attempt) outcome(err error) breaker.Outcome {
-	var (
-		answered    *StatusError
-		unreachable *UnreachableError
-		timeout     *TimeoutError
-		local       *LocalError
-	)
-	switch {
-	case err == nil:
+	if err == nil {
 		return breaker.Success
-	case errors.As(err, &answered):
+	}
+	if answered, ok := errors.AsType[*StatusError](err); ok {
 		switch code := answered.Status.Code(); {
 		case code == codes.Canceled, code == codes.DeadlineExceeded && a.limit.byCaller:
 			return breaker.Ignored
@@ -102,21 +94,22 @@ func (a *attempt) outcome(err error) breaker.Outcome {
 		default:
 			return breaker.Success
 		}
-	case errors.As(err, &unreachable):
+	}
+	if is[*UnreachableError](err) {
 		return breaker.Failure
-	case errors.As(err, &timeout):
+	}
+	if timeout, ok := errors.AsType[*TimeoutError](err); ok {
 		if timeout.CallerDeadline || a.callerMayBeSlow() {
 			return breaker.Ignored
 		}
 		return breaker.Failure
-	case errors.As(err, &local):
-		if local.Cause == nil && local.Status.Code() != codes.ResourceExhausted && speaksAgainst(local.Status.Code()) {
+	}
+	if local, ok := errors.AsType[*LocalError](err); ok && local.Cause == nil {
+		if code := local.Status.Code(); code != codes.ResourceExhausted && speaksAgainst(code) {
 			return breaker.Failure
 		}
-		return breaker.Ignored
-	default: // ExchangeError, context.Canceled
-		return breaker.Ignored
 	}
+	return breaker.Ignored // ExchangeError and context.Canceled, too
 }
 
 // callerMayBeSlow tells of a stream whether the caller may be the one who took

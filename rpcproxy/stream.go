@@ -44,14 +44,12 @@ func (a *attempt) stream(ctx context.Context) error {
 // ended makes of the error that ended the response side the one that Forward
 // returns.
 func (a *attempt) ended(ctx context.Context, s grpc.ClientStream, err error) error {
-	var exchange *ExchangeError
-	if errors.As(err, &exchange) {
+	if exchange, ok := errors.AsType[*ExchangeError](err); ok {
 		return a.exchangeFailed(exchange) // the trailer is not to be touched: the stream still runs
 	}
 	a.trailer = s.Trailer()
 	err = a.fail(ctx, err)
-	var answered *StatusError
-	if errors.As(err, &answered) {
+	if answered, ok := errors.AsType[*StatusError](err); ok {
 		a.ex.SetTrailer(tidyTrailer(a.trailer, answered.Status))
 	}
 	return err

@@ -152,7 +152,7 @@ func TestRetiringBreaksNoCall(t *testing.T) {
 			}
 		})
 	}
-	for i := 0; calls.Load() < 2000; i++ {
+	for i := 0; calls.Load() < 1000; i++ {
 		b.Revoke(fmt.Sprint(i%12), "")
 		time.Sleep(time.Millisecond)
 	}

@@ -12,8 +12,8 @@ func (a *attempt) unary(ctx context.Context) error {
 	if err != nil {
 		a.out.Free()
 		err = a.fail(ctx, err)
-		var answered *StatusError
-		if !errors.As(err, &answered) {
+		answered, ok := errors.AsType[*StatusError](err)
+		if !ok {
 			return err
 		}
 		if a.header != nil {
