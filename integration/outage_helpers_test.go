@@ -206,6 +206,8 @@ type load struct {
 	stopping chan struct{}
 	stopOnce sync.Once
 	callers  sync.WaitGroup
+	ctx      context.Context //nolint:containedctx // of all calls, until the test's end
+	cancel   context.CancelFunc
 
 	mu      sync.Mutex
 	ok      int
@@ -222,20 +224,33 @@ type failedCall struct {
 // faults, and not so much that the machine is what is tested.
 const pace = 5 * time.Millisecond
 
-// startLoad starts n callers for each of the calls.
-func startLoad(tb testing.TB, n int, calls ...callFunc) *load {
+// newLoad is a load without callers yet.
+func newLoad(tb testing.TB) *load {
 	tb.Helper()
 	l := &load{tb: tb, stopping: make(chan struct{})}
-	ctx, cancel := context.WithCancel(context.Background())
+	l.ctx, l.cancel = context.WithCancel(context.Background())
 	tb.Cleanup(func() {
 		l.stopOnce.Do(func() { close(l.stopping) })
-		cancel()
+		l.cancel()
 		l.callers.Wait()
 	})
+	return l
+}
+
+// add starts n callers.
+func (l *load) add(n int, call callFunc) {
+	for range n {
+		l.callers.Go(func() { l.run(l.ctx, call) })
+	}
+}
+
+// startLoad starts n callers for each of the calls, and waits until they have
+// succeeded for the first time.
+func startLoad(tb testing.TB, n int, calls ...callFunc) *load {
+	tb.Helper()
+	l := newLoad(tb)
 	for _, call := range calls {
-		for range n {
-			l.callers.Go(func() { l.run(ctx, call) })
-		}
+		l.add(n, call)
 	}
 	l.awaitMore(n * len(calls))
 	return l
