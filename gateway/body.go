@@ -8,10 +8,25 @@ import (
 	"time"
 )
 
-// readBody appends the request's body to dst, at most limit bytes of it, and
-// gives up when it does not arrive within timeout.
-func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64, timeout time.Duration) ([]byte, error) {
-	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
+// limitBodyTime gives the request's body until timeout to arrive; 0: as long as
+// it takes. The limit holds for whoever reads the body, be it net/http that
+// throws it away before it answers a refused call: without one, a caller that
+// stops sending would keep the answer from going out, and its goroutine for ever.
+func limitBodyTime(w http.ResponseWriter, r *http.Request, timeout time.Duration) {
+	if hasBody(r) && timeout > 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout)) // net/http's writers can
+	}
+}
+
+func hasBody(r *http.Request) bool {
+	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0
+}
+
+// readBody appends the request's body to dst, at most limit bytes of it. Once
+// the body is there its time limit is lifted, so that the connection can be
+// watched for the caller's leaving.
+func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64) ([]byte, error) {
+	if !hasBody(r) {
 		return dst, nil
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
@@ -28,12 +43,9 @@ func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64, t
 	} else {
 		body = http.MaxBytesReader(w, r.Body, limit)
 	}
-	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(timeout)); err == nil {
-		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-	}
 	dst, err := appendAll(dst, body)
 	if err == nil {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		return dst, nil
 	}
 	var tooLarge *http.MaxBytesError

@@ -42,6 +42,7 @@ func (f *jsonFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var forwardedFor string
 	c.ClientIP, forwardedFor = f.proxies.clientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	w.Header()[headerRequestID] = []string{c.RequestID}
+	limitBodyTime(w, r, f.cfg.BodyTimeout)
 
 	if err := snap.table.MatchHTTP(r.Method, r.URL.EscapedPath(), &p.match); err != nil {
 		if r.Method == http.MethodOptions && answerOptions(w, err) {

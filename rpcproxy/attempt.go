@@ -93,13 +93,15 @@ func (a *attempt) fail(ctx context.Context, err error) error {
 }
 
 // exchangeFailed is for an error of the exchange. What the exchange says when
-// the caller is gone, or its time is up, differs between protocols.
+// the caller is gone, or its time is up, differs between protocols. It is kept
+// beside Canceled, because net/http takes a request whose body fails for one
+// whose caller is gone, while the caller waits to be told.
 func (a *attempt) exchangeFailed(e *ExchangeError) error {
 	switch a.caller.Err() {
 	case nil:
 		return e
 	case context.Canceled:
-		return errCallerGone(a.caller)
+		return fmt.Errorf("%w: %w", errCallerGone(a.caller), e)
 	default:
 		a.limit.byCaller = true
 		return a.timedOut()
