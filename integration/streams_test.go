@@ -249,8 +249,10 @@ func TestJSONStreamErrors(t *testing.T) {
 			wantHeader(t, a.Trailer, "Grpc-Status", "5")
 		})
 	}
-	// A method that takes a stream of requests has no place in JSON.
-	r.call(t, "POST", "/v1/echo:collect", `{}`).failed(t, 501, codes.Unimplemented, "STREAMING_UNSUPPORTED")
+	// A method that takes a stream of requests has no way in over JSON.
+	for _, path := range []string{"/v1/echo:collect", "/testbackend.Echo/ClientStream", "/testbackend.Echo/Bidi"} {
+		r.call(t, "POST", path, `{}`).failed(t, 404, codes.NotFound, "NO_ROUTE")
+	}
 }
 
 // Compression is passed on both ways: a backend sees what the caller chose, and
@@ -357,7 +359,9 @@ func TestFault7HangUpHTTP(t *testing.T) {
 	}
 }
 
-// holdCalls makes the backend keep a method's calls until their context ends.
+// holdCalls makes the backend keep a method's calls for ever, and tell of the end
+// of their context. It answers nothing, so that what the caller is told comes
+// from the gateway.
 func holdCalls(b *testbackend.Server, method string) (begun <-chan struct{}, ended <-chan error) {
 	in, out := make(chan struct{}, 1), make(chan error, 1)
 	b.Handle(method, func(s *testbackend.Stream) error {
@@ -367,7 +371,8 @@ func holdCalls(b *testbackend.Server, method string) (begun <-chan struct{}, end
 		in <- struct{}{}
 		<-s.Context().Done()
 		out <- s.Context().Err()
-		return status.FromContextError(s.Context().Err()).Err()
+		<-b.Closing()
+		return nil
 	})
 	return in, out
 }

@@ -26,9 +26,10 @@ import (
 type Server struct {
 	Addr string // host:port
 
-	tb     testing.TB
-	files  *protoregistry.Files
-	server *grpc.Server
+	tb      testing.TB
+	files   *protoregistry.Files
+	server  *grpc.Server
+	closing chan struct{}
 
 	mu       sync.Mutex
 	handlers map[string]Handler
@@ -95,7 +96,7 @@ func (s *Stream) Send(data []byte) error {
 // port.
 func Start(tb testing.TB, opts ...grpc.ServerOption) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, files: compile(tb), handlers: make(map[string]Handler)}
+	s := &Server{tb: tb, files: compile(tb), handlers: make(map[string]Handler), closing: make(chan struct{})}
 	s.server = grpc.NewServer(append([]grpc.ServerOption{
 		grpc.ForceServerCodec(Codec()),
 		grpc.UnknownServiceHandler(s.serve),
@@ -118,6 +119,7 @@ func Start(tb testing.TB, opts ...grpc.ServerOption) *Server {
 		_ = s.server.Serve(lis)
 	}()
 	tb.Cleanup(func() {
+		close(s.closing)
 		s.server.Stop()
 		<-served
 	})
@@ -138,6 +140,10 @@ func (s *Server) Handle(method string, h Handler) {
 	defer s.mu.Unlock()
 	s.handlers["/testbackend."+method] = h
 }
+
+// Closing is closed at the end of the test. Handlers that wait for anything else
+// wait for this, too.
+func (s *Server) Closing() <-chan struct{} { return s.closing }
 
 // Take returns the calls since the last Take, oldest first.
 func (s *Server) Take() []*Call {
