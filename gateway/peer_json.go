@@ -120,7 +120,17 @@ func (p *jsonPeer) commitStream() {
 	addMetadata(h, metadataPrefix, p.header)
 	h.Set("Content-Type", "application/x-ndjson")
 	h.Set("X-Content-Type-Options", "nosniff")
+	p.takeLeave(h)
 	p.w.WriteHeader(http.StatusOK)
+}
+
+// takeLeave has callers of HTTP/1.1 look for another connection once the stop
+// has begun, so that theirs is not closed under a request that is on its way.
+// Those of HTTP/2 get a GOAWAY from the server.
+func (p *jsonPeer) takeLeave(h http.Header) {
+	if p.r.ProtoMajor == 1 && !p.front.g.ready.on.Load() {
+		h.Set("Connection", "close")
+	}
 }
 
 // finish ends the answer with the pipeline's outcome.
@@ -178,6 +188,7 @@ func (p *jsonPeer) writeWhole(code int, body []byte) {
 		addMetadata(h, trailerPrefix, p.trailer)
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
+	p.takeLeave(h)
 	p.w.WriteHeader(code)
 	_, _ = p.w.Write(body) // the caller may be gone; there is nobody to tell
 }
