@@ -46,7 +46,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s); `make test` runs their seeds
 
 .PHONY: bench
 bench: ## the gateway against its peers, side by side (bench/)
-	go -C bench run .
+	go run -C bench ./cmd/bench
 
 .PHONY: build
 build: ## .bin/gateway and .bin/shop
