@@ -13,7 +13,7 @@ export PATH := $(BIN):$(PATH)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 FUZZTIME ?= 10s
 
-# The modules beside the main one. bench is vetted, tools/etcd and tools/lint are only built.
+# The modules beside the main one that have code of ours.
 MODULES := $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/protogen/go.mod))
 
 .PHONY: help
@@ -61,7 +61,7 @@ generate: ## the Go code of the .proto files
 	$(PROTOGEN) $(PROTOS)
 
 .PHONY: deps
-deps: redis-server $(BIN)/etcd $(BIN)/golangci-lint ## what the tests need: redis-server, etcd, golangci-lint
+deps: redis-server $(BIN)/etcd $(BIN)/grpcurl $(BIN)/golangci-lint ## what the tests need: redis-server, etcd, grpcurl, golangci-lint
 
 .PHONY: redis-server
 redis-server:
@@ -75,10 +75,15 @@ redis-server:
 	  sudo=sudo; \
 	fi; \
 	$$sudo apt-get update -q; \
-	DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -qy --no-install-recommends redis-server
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends redis-server
 
+# The tests build etcd and grpcurl themselves; built here first, that takes no
+# time out of theirs.
 $(BIN)/etcd: tools/etcd/go.mod tools/etcd/go.sum tools/etcd/main.go
 	go build -C tools/etcd -o $@ .
+
+$(BIN)/grpcurl: tools/grpcurl/go.mod tools/grpcurl/go.sum
+	go build -C tools/grpcurl -o $@ github.com/fullstorydev/grpcurl/cmd/grpcurl
 
 $(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	go build -C tools/lint -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
