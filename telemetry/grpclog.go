@@ -81,7 +81,7 @@ func (g *grpcLogger) Fatalf(f string, args ...any) { g.fatal(fmt.Sprintf(f, args
 
 func (g *grpcLogger) fatal(text string) {
 	g.log.Error(strings.TrimRight(text, "\n")) //nolint:sloglint // the message is grpc-go's
-	os.Exit(1) //nolint:forbidigo // a LoggerV2 must
+	os.Exit(1)                                 //nolint:forbidigo // a LoggerV2 must
 }
 
 // V reports whether messages of the given verbosity are wanted: none is.
