@@ -132,8 +132,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 		err = nil
 	case err = <-failed:
 	}
-	err = errors.Join(err, g.drain(context.WithoutCancel(ctx)))
+	// First, as a question to a backend that does not answer would hold its
+	// connection, and with it the drain.
 	stop()
+	err = errors.Join(err, g.drain(context.WithoutCancel(ctx)))
 	tasks.Wait()
 	return err
 }
