@@ -63,7 +63,7 @@ func newEchoRig(t *testing.T, settings, rest string) (*rig, *testbackend.Server)
 
 func echoConfig(b *testbackend.Server, settings string) string {
 	text := fmt.Sprintf("backends:\n  - name: echo\n    endpoints: [%q]\n    default_binding: true\n", b.Addr)
-	if !strings.Contains(settings, "protoset:") && !strings.Contains(settings, "proto:") {
+	if !strings.Contains(settings, "reflection:") && !strings.Contains(settings, "proto:") && !strings.Contains(settings, "protoset:") {
 		text += "    reflection: true\n"
 	}
 	for line := range strings.Lines(settings) {
