@@ -71,7 +71,12 @@ func (a *attempt) callOptions() []grpc.CallOption {
 // attempt's.
 func (a *attempt) fail(ctx context.Context, err error) error {
 	s := status.Convert(err)
-	if fromBackend(s, a.header, a.trailer) {
+	if errors.Is(err, io.EOF) {
+		// grpc-go repeats by itself a call that a GOAWAY left out, and says this
+		// when the connection breaks meanwhile.
+		s = status.New(codes.Unavailable, "the connection was lost")
+		err = s.Err()
+	} else if fromBackend(s, a.header, a.trailer) {
 		return &StatusError{Status: s}
 	}
 	if exchange, ok := errors.AsType[*ExchangeError](context.Cause(ctx)); ok {

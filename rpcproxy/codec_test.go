@@ -24,7 +24,10 @@ type strictPool struct {
 	all int
 }
 
-func newStrictPool(t testing.TB) *strictPool { return &strictPool{t: t, out: map[*byte]int{}} }
+func newStrictPool(t testing.TB) *strictPool {
+	t.Helper()
+	return &strictPool{t: t, out: map[*byte]int{}}
+}
 
 func (p *strictPool) Get(n int) *[]byte {
 	b := make([]byte, n, max(n, 1))

@@ -181,7 +181,7 @@ func TestStreamKinds(t *testing.T) {
 		for {
 			var f Frame
 			err := ss.RecvMsg(&f)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

@@ -2,6 +2,7 @@ package rpcproxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -95,7 +96,7 @@ func echo(_ any, s grpc.ServerStream) error {
 	for {
 		var f Frame
 		err := s.RecvMsg(&f)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -145,6 +146,7 @@ func newBackend(t testing.TB, addr string, change func(*config.Backend), o Optio
 }
 
 func testContext(t testing.TB) context.Context {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx

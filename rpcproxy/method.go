@@ -45,7 +45,7 @@ func (m *method) count(code codes.Code, d time.Duration) {
 	if c == nil {
 		name := "OTHER"
 		if i < codeCount-1 {
-			name = rpccode.Code(i).String() //nolint:gosec // i is small
+			name = rpccode.Code(i).String()
 		}
 		bound := m.attempts.WithLabelValues(name)
 		c = &bound

@@ -99,10 +99,3 @@ func madeHere(s *status.Status) bool {
 		return false
 	}
 }
-
-// notGRPC tells whether grpc-go met an answer that is not gRPC: mostly from a
-// proxy in front of the backend.
-func notGRPC(s *status.Status) bool {
-	return strings.HasPrefix(s.Message(), "unexpected HTTP status code received from server: ") ||
-		strings.HasPrefix(s.Message(), "malformed header: missing HTTP content-type")
-}

@@ -253,8 +253,7 @@ func TestUnreachable(t *testing.T) {
 func TestKilledInMidStream(t *testing.T) {
 	for _, r := range roads()[1:] {
 		t.Run(road(r), func(t *testing.T) {
-			var s *server
-			s = serve(t, func(_ any, ss grpc.ServerStream) error {
+			s := serve(t, func(_ any, ss grpc.ServerStream) error {
 				if err := ss.SendHeader(metadata.Pairs("h", "1")); err != nil {
 					return err
 				}

@@ -55,6 +55,7 @@ func newTestPool(t testing.TB, cfg config.Pool) *testPool {
 }
 
 func (p *testPool) close(t testing.TB) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = p.shutdown(ctx)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 )
 
 // stream pumps messages both ways until the backend ends the call, the caller
@@ -47,7 +49,9 @@ func (a *attempt) ended(ctx context.Context, s grpc.ClientStream, err error) err
 	if exchange, ok := errors.AsType[*ExchangeError](err); ok {
 		return a.exchangeFailed(exchange) // the trailer is not to be touched: the stream still runs
 	}
-	a.trailer = s.Trailer()
+	if !strings.HasPrefix(status.Convert(err).Message(), cardinality) {
+		a.trailer = s.Trailer() // with one message too many, grpc-go leaves the stream running
+	}
 	err = a.fail(ctx, err)
 	if answered, ok := errors.AsType[*StatusError](err); ok {
 		a.ex.SetTrailer(tidyTrailer(a.trailer, answered.Status))

@@ -97,7 +97,7 @@ func TestTLS(t *testing.T) {
 	byAddress := serveTLS(x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, false)
 	byName := serveTLS(x509.Certificate{DNSNames: []string{"shop.internal"}}, false)
 	mutual := serveTLS(x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, true)
-	clear := serve(t, whoami())
+	clearText := serve(t, whoami())
 	clientCert, clientKey := ca.issue("client", x509.Certificate{})
 
 	for name, tt := range map[string]struct {
@@ -113,8 +113,8 @@ func TestTLS(t *testing.T) {
 		"client certificate":  {mutual, &config.ClientTLS{CAFile: ca.file, CertFile: clientCert, KeyFile: clientKey}, true},
 		"no client cert":      {mutual, &config.ClientTLS{CAFile: ca.file}, false},
 		"clear text to tls":   {byAddress, nil, false},
-		"tls to clear text":   {clear, &config.ClientTLS{CAFile: ca.file}, false},
-		"clear text to clear": {clear, nil, true},
+		"tls to clear text":   {clearText, &config.ClientTLS{CAFile: ca.file}, false},
+		"clear text to clear": {clearText, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t, tt.server.addr, func(c *config.Backend) { c.TLS = tt.tls }, Options{})

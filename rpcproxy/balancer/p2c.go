@@ -109,7 +109,7 @@ func (p *p2cPicker) choose(now time.Duration) *endpoint {
 	}
 	var a, b *endpoint
 	for range draws {
-		i, j := rand.IntN(n), rand.IntN(n-1)
+		i, j := rand.IntN(n), rand.IntN(n-1) //nolint:gosec // spreads load, guards nothing
 		if j >= i {
 			j++
 		}

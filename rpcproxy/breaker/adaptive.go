@@ -70,7 +70,7 @@ func (a *adaptive) Allow() (Pass, error) {
 	if int64(now)-last >= int64(a.probe) && a.lastPass.CompareAndSwap(last, int64(now)) {
 		return Pass{call: a}, nil
 	}
-	if rand.Float64() < p {
+	if rand.Float64() < p { //nolint:gosec // sheds load, guards nothing
 		a.window.refusals.Add(1)
 		return Pass{}, &OpenError{RetryAfter: a.probe}
 	}

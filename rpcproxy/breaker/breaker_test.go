@@ -169,6 +169,7 @@ func TestThresholdRatio(t *testing.T) {
 
 func TestThresholdHalfOpen(t *testing.T) {
 	open := func(t *testing.T, probes uint32) breaker.Breaker {
+		t.Helper()
 		b := mustNew(t, thresholdConfig(func(c *config.ThresholdBreaker) { c.HalfOpenProbes = probes }))
 		calls(t, b, 5, breaker.Failure)
 		time.Sleep(5*time.Second + time.Millisecond)
