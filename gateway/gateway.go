@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc/health"
 
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes"
@@ -45,7 +44,7 @@ type Gateway struct {
 	started  chan struct{}
 	servers  []*server
 	serving  sync.WaitGroup // the servers' goroutines
-	health   *health.Server // nil without a gRPC listener
+	health   *healthServer  // nil without a gRPC listener
 }
 
 // New makes a gateway of a validated config. It opens no port: Run does.

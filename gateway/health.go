@@ -4,8 +4,46 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 )
+
+// healthServer is the standard gRPC health service, whose watches can be ended:
+// no watch ends by itself, so that one would hold the drain to its limit.
+type healthServer struct {
+	*health.Server
+	ending context.Context //nolint:containedctx // a signal to all watches, of no call
+	end    context.CancelFunc
+}
+
+func newHealthServer() *healthServer {
+	h := &healthServer{Server: health.NewServer()}
+	h.ending, h.end = context.WithCancel(context.Background())
+	return h
+}
+
+// Watch is the health service's, until the drain.
+func (h *healthServer) Watch(r *healthpb.HealthCheckRequest, s grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	defer context.AfterFunc(h.ending, cancel)()
+	err := h.Server.Watch(r, healthWatch{s, ctx})
+	if h.ending.Err() != nil {
+		return status.Error(codes.Unavailable, "the gateway is stopping")
+	}
+	return err
+}
+
+// healthWatch is a watch with an end of its own.
+type healthWatch struct {
+	grpc.ServerStreamingServer[healthpb.HealthCheckResponse]
+	ctx context.Context //nolint:containedctx // as grpc.ServerStream has it
+}
+
+func (w healthWatch) Context() context.Context { return w.ctx }
 
 // healthInterval is how old the health service's view of a backend may be.
 const healthInterval = time.Second

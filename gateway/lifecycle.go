@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
 
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes"
@@ -49,7 +48,7 @@ func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
 		g.servers = append(g.servers, httpServer(listenerHTTP, g.cfg.HTTP.Address, srv))
 	}
 	if g.cfg.GRPC.Address != config.Off {
-		g.health = health.NewServer()
+		g.health = newHealthServer()
 		srv, err := newGRPCServer(g, g.cfg.GRPC, g.health)
 		if err != nil {
 			return err
@@ -140,6 +139,9 @@ func (g *Gateway) drain(ctx context.Context) error {
 	}
 	g.log.Info("draining", slog.Duration("limit", g.cfg.Shutdown.DrainTimeout))
 	sleep(ctx, g.cfg.Shutdown.Delay)
+	if g.health != nil {
+		g.health.end()
+	}
 
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Shutdown.DrainTimeout)
 	defer cancel()

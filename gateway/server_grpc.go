@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/gzip" // callers and backends may compress with it
 	"google.golang.org/grpc/encoding/proto"
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
@@ -20,7 +19,7 @@ import (
 
 // newGRPCServer makes the native gRPC server: every method that is not the
 // gateway's own goes to the front end.
-func newGRPCServer(g *Gateway, cfg config.GRPC, healthServer *health.Server) (*grpc.Server, error) {
+func newGRPCServer(g *Gateway, cfg config.GRPC, h *healthServer) (*grpc.Server, error) {
 	front := newGRPCFront(g)
 	opts := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(serverCodec{raw: rpcproxy.RawCodec(), proto: encoding.GetCodecV2(proto.Name)}),
@@ -47,7 +46,7 @@ func newGRPCServer(g *Gateway, cfg config.GRPC, healthServer *health.Server) (*g
 		opts = append(opts, grpc.Creds(credentials.NewTLS(tlsConfig)))
 	}
 	srv := grpc.NewServer(opts...)
-	healthpb.RegisterHealthServer(srv, healthServer)
+	healthpb.RegisterHealthServer(srv, h)
 	if cfg.Reflection {
 		registerReflection(srv, g)
 	}
