@@ -60,20 +60,26 @@ func (r *rig) readyz() int {
 }
 
 // Callers that go on over their open connections until nobody listens lose not
-// one call: over HTTP/1.1 kept alive, HTTP/2 and gRPC, with POST, which no client
-// repeats by itself.
+// one call: over HTTP/1.1 kept alive, HTTP/2 and gRPC. With a delay not even those
+// of HTTP/1.1 that no client may repeat, since each connection has time to say
+// that it is about to be closed; without one such a call may meet the end of its
+// idle connection, which HTTP/1.1 cannot announce.
 func TestDrainLosesNoCall(t *testing.T) {
 	t.Parallel()
-	for name, settings := range map[string]string{
-		"with a delay": "shutdown: {delay: 500ms}\n", "at once": "shutdown: {delay: 0s}\n",
+	for name, tc := range map[string]struct {
+		settings string
+		http1    func(*rig) callFunc
+	}{
+		"with a delay": {"shutdown: {delay: 2s}\n", (*rig).echoing},
+		"at once":      {"shutdown: {delay: 0s}\n", func(r *rig) callFunc { return r.getting("/v1/echo?text=hello") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := testbackend.Start(t)
 			slowly(b, 20*time.Millisecond)
-			r := newRig(t, echoConfig(b, "")+settings+quiet)
+			r := newRig(t, echoConfig(b, "")+tc.settings+quiet)
 			callers := newLoad(t)
-			callers.add(8, untilGone(r.posting(r.http1, r.app, r.token, "/v1/echo", `{"text": "hello"}`)))
+			callers.add(8, untilGone(tc.http1(r)))
 			callers.add(4, untilGone(r.posting(r.http2, r.app, r.token, "/v1/echo", `{"text": "hello"}`)))
 			callers.add(4, untilGone(r.invoking(r.conn)))
 			callers.awaitMore(200)
@@ -122,6 +128,7 @@ func TestReadinessGoesOffFirst(t *testing.T) {
 	if got := r.readyz(); got != http.StatusOK {
 		t.Fatalf("/readyz answers %d", got)
 	}
+	began := time.Now()
 	r.Signal(syscall.SIGTERM)
 	gatewaytest.Eventually(t, func() error {
 		if got := r.readyz(); got != http.StatusServiceUnavailable {
@@ -140,6 +147,13 @@ func TestReadinessGoesOffFirst(t *testing.T) {
 	must(t, r.invoking(dial(t, r.GRPC)))
 	if exit := r.ExitCode(); exit != 0 {
 		t.Errorf("exit status %d", exit)
+	}
+	// A watch has no end of its own, and holds up nothing.
+	if took := time.Since(began); took > time.Second+2*slack {
+		t.Errorf("the stop took %v", took)
+	}
+	if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the watch ended with %v", err)
 	}
 }
 
