@@ -17,7 +17,11 @@ func header(o options, p programs) string {
 	if version == "" {
 		version = "(version unknown)"
 	}
-	return fmt.Sprintf(`rpcgate %s on %d × %s, %s/%s, %s; every process with GOMAXPROCS=%d, over loopback, one backend.
+	var env string
+	if v := os.Getenv("GOGC"); v != "" { // the children inherit it
+		env = " GOGC=" + v
+	}
+	return fmt.Sprintf(`rpcgate %s on %d × %s, %s/%s, %s; every process with GOMAXPROCS=%d%s, over loopback, one backend.
 Load: closed loop, %d callers (JSON: an HTTP/1.1 connection each; gRPC: %d connections), %d rounds of %v
 after %v of warm-up, interleaved. Small unary calls: the answer is 150 bytes of JSON. Medians (smallest–largest).
 - rpcgate: gateway serve with its default settings: authentication (tokens in redis-server, cached), breaker, metrics,
@@ -27,7 +31,7 @@ after %v of warm-up, interleaved. Small unary calls: the answer is 150 bytes of 
 - grpc-gateway: generated code, %s; all on grpc-go %s
 
 `,
-		version, runtime.NumCPU(), cpuModel(), runtime.GOOS, runtime.GOARCH, runtime.Version(), o.procs,
+		version, runtime.NumCPU(), cpuModel(), runtime.GOOS, runtime.GOARCH, runtime.Version(), o.procs, env,
 		o.concurrency, o.grpcConns, o.rounds, o.duration, o.warmup,
 		moduleVersion("github.com/grpc-ecosystem/grpc-gateway/v2"), moduleVersion("google.golang.org/grpc"))
 }
