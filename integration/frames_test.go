@@ -2,12 +2,15 @@ package integration_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -94,6 +97,56 @@ func TestFault6BackendSeesTE(t *testing.T) {
 		r.call(t, "GET", "/v1/echo", "", "TE", "trailers, deflate", "Keep-Alive", "1").ok(t, "")
 		check(t)
 	})
+}
+
+// A caller that compresses gets its answer compressed, one that does not gets it
+// plain, as a backend would answer it.
+func TestCompressedAnswer(t *testing.T) {
+	t.Parallel()
+	r, b := newEchoRig(t, "", "")
+	message := b.Encode("Shapes", fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 5000)))
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = w.Write(message)
+	_ = w.Close()
+	for name, tc := range map[string]struct {
+		extra    []string
+		flag     byte
+		data     []byte
+		encoding string
+	}{
+		"gzip":  {[]string{"grpc-encoding", "gzip", "grpc-accept-encoding", "gzip"}, 1, packed.Bytes(), "gzip"},
+		"plain": {nil, 0, message, ""},
+	} {
+		for _, method := range []string{unaryEcho, "/testbackend.Echo/Bidi"} {
+			t.Run(name+method, func(t *testing.T) {
+				c := dialFrames(t, r.GRPC)
+				c.headers(1, false, append(append(grpcHeaders(method), "app", r.app, "token", r.token), tc.extra...)...)
+				envelope := append([]byte{tc.flag}, binary.BigEndian.AppendUint32(nil, uint32(len(tc.data)))...)
+				c.data(1, true, string(append(envelope, tc.data...)))
+				got := c.answer(1)
+				if got.last().get("grpc-status") != "0" || len(got.data) < 5 {
+					t.Fatalf("%+v", got)
+				}
+				if e := got.blocks[0].get("grpc-encoding"); e != tc.encoding || got.data[0] != tc.flag {
+					t.Errorf("grpc-encoding %q, flag %d; want %q, %d", e, got.data[0], tc.encoding, tc.flag)
+				}
+				answer := []byte(got.data[5:])
+				if tc.flag == 1 {
+					z, err := gzip.NewReader(bytes.NewReader(answer))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if answer, err = io.ReadAll(z); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !bytes.Equal(answer, message) {
+					t.Error("the answer is another message")
+				}
+			})
+		}
+	}
 }
 
 // What is no HTTP/2, or breaks its rules, ends its own connection and nothing
