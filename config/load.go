@@ -14,6 +14,17 @@ import (
 // validates. The error is a [Faults] where the file could be read, with all
 // that is wrong in it.
 func Load(path string) (*Config, error) {
+	c, err := Inspect(path)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Inspect is [Load] for who wants to find more faults than config can: beside a
+// [Faults] stands what could be read all the same, to be checked further, not
+// to be served. It is nil where the file is no YAML.
+func Inspect(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
@@ -23,7 +34,7 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	return Parse(path, data, os.LookupEnv)
+	return parse(path, data, os.LookupEnv)
 }
 
 // Parse is [Load] for a file that was read already. Its name stands in the
@@ -31,6 +42,14 @@ func Load(path string) (*Config, error) {
 // environment variables; nil: none is set. The error is a [Faults], of which
 // each has a line.
 func Parse(name string, data []byte, lookup func(string) (string, bool)) (*Config, error) {
+	c, err := parse(name, data, lookup)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func parse(name string, data []byte, lookup func(string) (string, bool)) (*Config, error) {
 	if lookup == nil {
 		lookup = func(string) (string, bool) { return "", false }
 	}
@@ -63,10 +82,7 @@ func Parse(name string, data []byte, lookup func(string) (string, bool)) (*Confi
 		v.config(c)
 		faults = append(faults, v.faults...)
 	}
-	if err := faults.sorted().err(); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, faults.sorted().err()
 }
 
 // Validate finds all that is wrong with a configuration as far as it shows

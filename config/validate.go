@@ -30,6 +30,14 @@ func (v *validator) fault(path, format string, args ...any) {
 	v.faults = append(v.faults, f)
 }
 
+// FaultAt makes a fault of what another package found wrong with the value at
+// key, with its place in the file where the configuration was loaded from one.
+func (c *Config) FaultAt(key, message string) Fault {
+	v := &validator{source: c.source}
+	v.fault(key, "%s", message)
+	return v.faults[0]
+}
+
 // missing notes that a section lacks something, unless a key of it could not be
 // read: that one may have been what is missing.
 func (v *validator) missing(section, format string, args ...any) {

@@ -105,6 +105,7 @@ func (g *Gateway) logCall(ctx context.Context, c *Call, failure *callError, code
 	rec.Method = c.peer.asked()
 	if c.Route != nil {
 		rec.Route, rec.Backend = c.Route.Label, c.Route.Backend
+		rec.Streaming = c.Route.ClientStreams || c.Route.ServerStreams
 	}
 	rec.ClientIP, _ = netip.ParseAddr(c.ClientIP) // a Unix socket's peer has none
 	if c.Principal != nil {

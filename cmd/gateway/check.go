@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,12 +80,15 @@ type fault struct {
 // be read.
 func check(ctx context.Context, file string) (*checked, error) {
 	c := &checked{File: file, Faults: []fault{}, Warnings: []fault{}, Unchecked: []string{}}
-	cfg, err := config.Load(file)
+	cfg, err := config.Inspect(file)
 	var faults config.Faults
 	switch {
 	case errors.As(err, &faults):
 		for _, f := range faults {
 			c.Faults = append(c.Faults, fault(f))
+		}
+		if cfg != nil {
+			c.checkTemplates(cfg)
 		}
 		return c, nil
 	case err != nil:
@@ -96,6 +101,20 @@ func check(ctx context.Context, file string) (*checked, error) {
 	c.checkRoutes(ctx, cfg)
 	c.OK = len(c.Faults) == 0
 	return c, nil
+}
+
+// checkTemplates checks what can be known of the config's routes when the rest
+// of the file has faults too, so that all are told at once.
+func (c *checked) checkTemplates(cfg *config.Config) {
+	for _, err := range split(routes.CheckRoutes(cfg.Routes)) {
+		var f *routes.Fault
+		if errors.As(err, &f) && !slices.ContainsFunc(c.Faults, func(known fault) bool { return strings.HasPrefix(known.Key, f.Key) }) {
+			c.Faults = append(c.Faults, fault(cfg.FaultAt(f.Key, f.Err.Error())))
+		}
+	}
+	slices.SortStableFunc(c.Faults, func(a, b fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 }
 
 // checkRoutes builds the route table as far as descriptors lie on disk.
@@ -114,13 +133,13 @@ func (c *checked) checkRoutes(ctx context.Context, cfg *config.Config) {
 		d, err := routes.Load(ctx, b, nil)
 		if err != nil {
 			for _, err := range split(err) {
-				c.Faults = append(c.Faults, c.at(key, err.Error()))
+				c.Faults = append(c.Faults, fault(cfg.FaultAt(key, err.Error())))
 			}
 			continue
 		}
 		inputs[i].Descriptors = d
 		for _, w := range d.Warnings() {
-			c.Warnings = append(c.Warnings, c.at(key, w))
+			c.Warnings = append(c.Warnings, fault(cfg.FaultAt(key, w)))
 		}
 	}
 	table, err := routes.Build(inputs, cfg.Routes)
@@ -131,13 +150,8 @@ func (c *checked) checkRoutes(ctx context.Context, cfg *config.Config) {
 		if errors.As(err, &f) && f.Key != "" {
 			key, message = f.Key, strings.TrimPrefix(message, f.Key+": ")
 		}
-		c.Faults = append(c.Faults, c.at(key, message))
+		c.Faults = append(c.Faults, fault(cfg.FaultAt(key, message)))
 	}
-}
-
-// at is a fault at key.
-func (c *checked) at(key, message string) fault {
-	return fault{File: c.File, Key: key, Message: message}
 }
 
 // split takes apart what errors.Join put together, also where another error
