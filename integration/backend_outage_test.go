@@ -56,7 +56,7 @@ func TestBackendKilledAndRestartedUnderLoad(t *testing.T) {
 				reason = "BACKEND_UNREACHABLE"
 			}
 			callers.awaitFailures(100, reason)
-			shop = gatewaytest.StartShop(t, shop.Addr)
+			gatewaytest.StartShop(t, shop.Addr)
 			up := time.Now()
 			last := callers.steady(time.Second)
 			t.Logf("down for %v, last failure %v after it was up", up.Sub(down), last.Sub(up))

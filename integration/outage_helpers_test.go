@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -216,8 +215,8 @@ type load struct {
 }
 
 type failedCall struct {
-	began time.Time
-	err   error
+	began, ended time.Time
+	err          error
 }
 
 // pace is the pause between the calls of one caller: enough load to notice
@@ -274,7 +273,7 @@ func (l *load) run(ctx context.Context, call callFunc) {
 		if err == nil {
 			l.ok++
 		} else {
-			l.failed = append(l.failed, failedCall{began, err})
+			l.failed = append(l.failed, failedCall{began, time.Now(), err})
 		}
 		l.mu.Unlock()
 	}
@@ -311,22 +310,17 @@ func (l *load) succeeded() int {
 }
 
 // reasons counts the failures so far by reasonFor.
-func (l *load) reasons() map[string]int { return l.reasonsSince(time.Time{}) }
-
-// reasonsSince counts the failures of calls that began at t or later.
-func (l *load) reasonsSince(t time.Time) map[string]int {
+func (l *load) reasons() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	counts := map[string]int{}
 	for _, f := range l.failed {
-		if !f.began.Before(t) {
-			counts[reasonFor(f.err)]++
-		}
+		counts[reasonFor(f.err)]++
 	}
 	return counts
 }
 
-// firstFailure is when the first call that failed began.
+// firstFailure is when the first call that failed had begun.
 func (l *load) firstFailure() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -353,22 +347,27 @@ func (l *load) stop() {
 }
 
 // steady waits until no call failed for the length of calm, and returns when
-// the last failure began.
-func (l *load) steady(calm time.Duration) (lastFailure time.Time) {
+// the last one that did had begun.
+func (l *load) steady(calm time.Duration) (lastBegan time.Time) {
 	l.tb.Helper()
 	gatewaytest.Eventually(l.tb, func() error {
 		l.mu.Lock()
-		lastFailure = time.Time{}
-		if n := len(l.failed); n > 0 {
-			lastFailure = l.failed[n-1].began
+		defer l.mu.Unlock()
+		if len(l.failed) == 0 {
+			return nil
 		}
-		l.mu.Unlock()
-		if since := time.Since(lastFailure); since < calm {
-			return fmt.Errorf("a call failed %v ago: %v", since, slices.Sorted(maps.Keys(l.reasonsSince(lastFailure))))
+		last := l.failed[len(l.failed)-1]
+		if since := time.Since(last.ended); since < calm {
+			return fmt.Errorf("a call failed %v ago: %w", since, last.err)
+		}
+		for _, f := range l.failed {
+			if f.began.After(lastBegan) {
+				lastBegan = f.began
+			}
 		}
 		return nil
 	})
-	return lastFailure
+	return lastBegan
 }
 
 // stays checks a condition over and over for a while.

@@ -6,3 +6,6 @@ import "syscall"
 
 // dieWithParent is only known to Linux.
 func dieWithParent() *syscall.SysProcAttr { return nil }
+
+// awaitStopped is only known to Linux.
+func awaitStopped(int) {}

@@ -91,7 +91,10 @@ func (p *Process) Kill() {
 
 // Pause stops the process where it is: its connections stay open and nothing
 // answers.
-func (p *Process) Pause() { p.Signal(syscall.SIGSTOP) }
+func (p *Process) Pause() {
+	p.Signal(syscall.SIGSTOP)
+	awaitStopped(p.PID())
+}
 
 // Resume lets a paused process go on.
 func (p *Process) Resume() { p.Signal(syscall.SIGCONT) }
