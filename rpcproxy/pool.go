@@ -71,6 +71,8 @@ func newPool(cfg config.Pool, dial func(Credential) (*grpc.ClientConn, error), o
 		recency: list.New(), draining: map[*entry]struct{}{}, empty: make(chan struct{}),
 	}
 	if cfg.IdleTimeout > 0 {
+		p.mu.Lock() // the timer may fire before it is assigned
+		defer p.mu.Unlock()
 		p.sweep = time.AfterFunc(cfg.IdleTimeout, p.expireIdle)
 	}
 	return p, nil

@@ -403,6 +403,19 @@ func TestPoolShutdownCutsOff(t *testing.T) {
 	})
 }
 
+// The first sweep may come before the pool is made.
+func TestPoolIdleAtOnce(t *testing.T) {
+	for range 1000 {
+		p, err := newPool(poolConfig(func(c *config.Pool) { c.IdleTimeout = 1 }), nil, poolObserver{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // However many credentials come, the pool stays within its bound.
 func TestPoolFlood(t *testing.T) {
 	p := newTestPool(t, poolConfig(func(c *config.Pool) { c.MaxConns = 16 }))
