@@ -10,6 +10,10 @@ import (
 // body must not pin its memory for ever.
 const maxPooled = 64 << 10
 
+// minPooled is the least capacity of a buffer. It is above grpc-go's threshold,
+// below which mem.NewBuffer keeps a buffer instead of giving it back.
+const minPooled = 2 << 10
+
 // buffers lends out byte slices for bodies and messages.
 type buffers struct{ pool sync.Pool }
 
@@ -24,7 +28,7 @@ func (b *buffers) Get(n int) *[]byte {
 		}
 		b.pool.Put(p)
 	}
-	buf := make([]byte, n, max(n, 512))
+	buf := make([]byte, n, max(n, minPooled))
 	return &buf
 }
 

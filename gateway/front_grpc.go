@@ -38,6 +38,7 @@ func (f *grpcFront) handle(_ any, ss grpc.ServerStream) error {
 	c.Deadline, _ = ctx.Deadline()
 	md, _ := metadata.FromIncomingContext(ctx) // a copy of our own
 	c.RequestID = requestID(md[keyRequestID])
+	p.givenID = len(md[keyRequestID]) > 0
 	if from, ok := grpcpeer.FromContext(ctx); ok {
 		c.ClientIP = addrIP(from.Addr)
 	}
@@ -84,6 +85,7 @@ type grpcPeer struct {
 	in         rpcproxy.Frame // recvMsg
 	out        rpcproxy.Frame // sendMsg
 	headerSent bool           // sendHeader
+	givenID    bool           // the caller named its request
 }
 
 func (p *grpcPeer) asked() string { return p.method }
@@ -97,19 +99,21 @@ func (p *grpcPeer) recvMsg() (mem.BufferSlice, error) {
 
 func (p *grpcPeer) sendHeader(md metadata.MD) error {
 	p.headerSent = true
-	header := make(metadata.MD, len(md)+1)
-	for key, values := range md {
-		if !reservedAnswerKey(key) {
-			header[key] = values
-		}
+	if md == nil {
+		md = metadata.MD{}
 	}
-	header[keyRequestID] = []string{p.call.RequestID}
+	stripAnswer(md)
+	// Back to those who sent one, and to all whose call fails: a new value in
+	// each answer would push the others out of the connection's HPACK table.
+	if p.givenID {
+		md[keyRequestID] = []string{p.call.RequestID}
+	}
 	// Set, not sent: it goes out in one write with the first message, or when
 	// the stream road asks for it.
 	if p.call.Route.ServerStreams {
-		return p.stream.SendHeader(header)
+		return p.stream.SendHeader(md)
 	}
-	return p.stream.SetHeader(header)
+	return p.stream.SetHeader(md)
 }
 
 func (p *grpcPeer) sendMsg(msg mem.BufferSlice) error {
@@ -119,13 +123,8 @@ func (p *grpcPeer) sendMsg(msg mem.BufferSlice) error {
 }
 
 func (p *grpcPeer) setTrailer(md metadata.MD) {
-	trailer := make(metadata.MD, len(md)+1)
-	for key, values := range md {
-		if !reservedAnswerKey(key) {
-			trailer[key] = values
-		}
-	}
-	p.stream.SetTrailer(trailer)
+	stripAnswer(md)
+	p.stream.SetTrailer(md)
 }
 
 // finish gives the pipeline's outcome as what the grpc.Server answers. An
@@ -140,13 +139,13 @@ func (p *grpcPeer) finish(err error) error {
 	return nil
 }
 
-// reservedAnswerKey says which of a backend's keys the server writes itself.
-func reservedAnswerKey(key string) bool {
-	switch key {
-	case "content-type", "grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-encoding", "trailer", keyRequestID:
-		return true
+// stripAnswer takes out of a backend's metadata what the server writes itself.
+func stripAnswer(md metadata.MD) {
+	for _, key := range [...]string{
+		"content-type", "grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-encoding", "trailer", keyRequestID,
+	} {
+		delete(md, key)
 	}
-	return false
 }
 
 func addrIP(a net.Addr) string {

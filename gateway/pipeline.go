@@ -55,6 +55,9 @@ func recoverPanics(log *slog.Logger) step {
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) (err error) {
 			defer func() {
+				if err == nil {
+					return
+				}
 				var p *panicError
 				if errors.As(err, &p) {
 					log.LogAttrs(ctx, slog.LevelError, "panic while serving a call",

@@ -231,7 +231,7 @@ func (b *builder) addGRPC() {
 			r := newRoute(m, m.policy)
 			r.Label, r.Source, r.Origin = r.FullMethod, SourceGRPC, origin(m)
 			b.table.grpc[r.FullMethod] = r
-			service := m.descriptor.Parent().(protoreflect.ServiceDescriptor) //nolint:errcheck,forcetypeassert // what else
+			service := m.descriptor.Parent().(protoreflect.ServiceDescriptor) //nolint:forcetypeassert // methods stand in services
 			b.table.registry.services[string(service.FullName())] = service
 		}
 	}

@@ -42,13 +42,14 @@ type Exchange interface {
 	// RecvMsg returns the next request message, io.EOF after the last. The
 	// receiver owns the message and frees it.
 	RecvMsg() (mem.BufferSlice, error)
-	// SendHeader passes on the response headers. It is called at most once and
-	// before the first SendMsg.
+	// SendHeader passes on the response headers, which become the exchange's. It
+	// is called at most once and before the first SendMsg.
 	SendHeader(metadata.MD) error
 	// SendMsg passes on a response message and takes ownership of it, also when
 	// it fails.
 	SendMsg(mem.BufferSlice) error
-	// SetTrailer passes on the trailers, before Forward returns.
+	// SetTrailer passes on the trailers, which become the exchange's, before
+	// Forward returns.
 	SetTrailer(metadata.MD)
 }
 
