@@ -29,6 +29,7 @@ the process at once. The log goes to standard error.`,
 			}
 			log := telemetry.NewLogger(cfg.Log, cmd.ErrOrStderr())
 			takeLogs(log)
+			tuneMemory(log)
 			return serveConfig(cmd.Context(), cfg, log, nil)
 		},
 	}
