@@ -259,6 +259,7 @@ type frameConn struct {
 }
 
 func newFrameConn(t testing.TB, conn net.Conn) *frameConn {
+	t.Helper()
 	c := &frameConn{t: t, framer: http2.NewFramer(conn, conn)}
 	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	c.hpack = hpack.NewEncoder(&c.block)
@@ -385,6 +386,7 @@ func startFrameBackend(t testing.TB) *frameBackend {
 }
 
 func (b *frameBackend) serve(t testing.TB, conn net.Conn) {
+	t.Helper()
 	preface := make([]byte, len(http2.ClientPreface))
 	if _, err := io.ReadFull(conn, preface); err != nil {
 		return

@@ -79,7 +79,7 @@ func TestSlowBody(t *testing.T) {
 
 	// One that was refused is not waited for longer.
 	resp := rawHTTP(t, r, "POST /v1/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-	if resp.StatusCode != 401 {
+	if resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a credential: %s", resp.Status)
 	}
 

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"net/http"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -61,7 +62,7 @@ func TestFault2PathDecoding(t *testing.T) {
 	}
 	for _, path := range []string{"/admin/a%zz", "/admin/a%2", "/admin/%"} {
 		// net/http's client would not send it.
-		if got := rawHTTP(t, r, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: "+r.bearer()+"\r\nConnection: close\r\n\r\n"); got.StatusCode != 400 {
+		if got := rawHTTP(t, r, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: "+r.bearer()+"\r\nConnection: close\r\n\r\n"); got.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %s", path, got.Status)
 		}
 	}

@@ -40,6 +40,7 @@ func TestShop(t *testing.T) {
 }
 
 func shopOverJSON(t *testing.T, call func(method, path, body string) answer) {
+	t.Helper()
 	user := call("POST", "/v1/users", `{"name":"Ada"}`)
 	user.ok(t, "")
 	id := between(t, user.Body, `"id":"`, `"`)
@@ -74,6 +75,7 @@ func between(t testing.TB, s, from, to string) string {
 }
 
 func shopOverGRPC(t *testing.T, r *rig) {
+	t.Helper()
 	ctx := r.limited(t)
 	users, orders := shoppb.NewUserServiceClient(r.conn), shoppb.NewOrderServiceClient(r.conn)
 	user, err := users.CreateUser(ctx, &shoppb.CreateUserRequest{Name: "Ada"})
@@ -118,6 +120,7 @@ func shopOverGRPC(t *testing.T, r *rig) {
 
 // watchOverJSON reads each line of a watch before there is a next order.
 func watchOverJSON(t *testing.T, r *rig) {
+	t.Helper()
 	user := r.call(t, "POST", "/v1/users", `{"name":"Ada"}`)
 	id := between(t, user.Body, `"id":"`, `"`)
 	order := func(product string) {

@@ -3,6 +3,7 @@
 package gatewaytest
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,7 +38,7 @@ func binary(tb testing.TB, path string) string {
 	err, done := binaries.built[path]
 	if !done {
 		args := append([]string{"build", "-o", out}, raceFlags()...)
-		cmd := exec.Command("go", append(args, "./"+path)...)
+		cmd := exec.CommandContext(context.Background(), "go", append(args, "./"+path)...)
 		cmd.Dir = moduleRoot()
 		var text []byte
 		if text, err = cmd.CombinedOutput(); err != nil {

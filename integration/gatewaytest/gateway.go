@@ -204,7 +204,7 @@ func (g *Gateway) get(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	return string(body), err
 }
@@ -234,7 +234,8 @@ func StartShop(tb testing.TB, addr string, args ...string) *Shop {
 	tb.Helper()
 	s := &Shop{Addr: addr, Process: process.Start(tb, binary(tb, "examples/shop"), append([]string{"--listen", addr}, args...)...)}
 	if err := s.AwaitReady(func() error {
-		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		dialer := net.Dialer{Timeout: time.Second}
+		conn, err := dialer.DialContext(tb.Context(), "tcp", addr)
 		if err != nil {
 			return err
 		}

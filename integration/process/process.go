@@ -35,7 +35,7 @@ type Process struct {
 // Start starts the program. It fails the test if that cannot be done.
 func Start(tb testing.TB, program string, args ...string) *Process {
 	tb.Helper()
-	//nolint:gosec,noctx // tests name the program, and Kill ends it
+	//nolint:noctx // tests name the program, and Kill ends it
 	p := &Process{cmd: exec.Command(program, args...), output: new(tail), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.SysProcAttr = dieWithParent()
@@ -144,7 +144,7 @@ func FreePort(tb testing.TB) int {
 	const from, to, attempts = 15000, 32000, 100
 	var listener net.ListenConfig
 	for range attempts {
-		port := from + rand.IntN(to-from) //nolint:gosec // no secret
+		port := from + rand.IntN(to-from)
 		lis, err := listener.Listen(tb.Context(), "tcp", Loopback(port))
 		if err != nil {
 			continue
