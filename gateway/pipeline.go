@@ -191,6 +191,7 @@ func forward(backend Forwarder) Handler {
 		r.Deadline = c.Deadline
 		r.Timeout = c.Route.Timeout
 		if c.Principal != nil {
+			r.Revocable = c.Principal
 			r.Credential = rpcproxy.Credential{App: c.Principal.App, TokenID: c.Principal.TokenID, Token: c.Credential.Token}
 		}
 		return backend.Forward(ctx, r, c)

@@ -174,6 +174,11 @@ func send(ctx context.Context, a *attempt) error {
 	}
 	a.lease = lease
 	defer lease.Release()
+	if r := a.request.Revocable; r != nil && r.Revoked() {
+		// The connection may have been made after the pool was told.
+		a.backend.Revoke(a.request.Credential.App, a.request.Credential.TokenID)
+		return a.cutOff(reasonRevoked)
+	}
 	ctx = a.outgoing(ctx)
 	if a.streams() {
 		return a.stream(ctx)

@@ -19,6 +19,9 @@ type Request struct {
 	ClientStreams, ServerStreams bool
 	// On whose behalf. The zero value: nobody's (routes with auth: none).
 	Credential Credential
+	// Tells whether Credential was revoked since it was verified; nil: it cannot
+	// be. It closes the gap between the verification and the connection.
+	Revocable interface{ Revoked() bool }
 	// The metadata for the backend, already filtered. Forward does not change
 	// it, and it must not change before Forward returns.
 	Metadata metadata.MD

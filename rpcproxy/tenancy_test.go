@@ -195,6 +195,26 @@ func TestRevokeInFlight(t *testing.T) {
 	}
 }
 
+// always is a credential that was revoked since it was verified.
+type always struct{}
+
+func (always) Revoked() bool { return true }
+
+// A credential that is revoked between its verification and its connection is
+// refused, and leaves no connection behind, though the pool was told too soon.
+func TestRevokedBeforeTheConnection(t *testing.T) {
+	s := serve(t, answerWith(func(context.Context) (string, error) {
+		t.Error("the backend was reached")
+		return "", nil
+	}))
+	b := newBackend(t, s.addr, nil, Options{})
+	r := &Request{Method: testMethod, Credential: app("a"), Revocable: always{}}
+	if err := b.Forward(testContext(t), r, &exchange{requests: []string{"x"}}); !errors.Is(err, ErrRevoked) {
+		t.Errorf("got %v, want ErrRevoked", err)
+	}
+	waitFor(t, "no connection", func() bool { return s.conns() == 0 })
+}
+
 func TestShutdownWaitsForCalls(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	s := serve(t, answerWith(func(context.Context) (string, error) {
