@@ -35,7 +35,6 @@ type Process struct {
 // Start starts the program. It fails the test if that cannot be done.
 func Start(tb testing.TB, program string, args ...string) *Process {
 	tb.Helper()
-	//nolint:noctx // tests name the program, and Kill ends it
 	p := &Process{cmd: exec.Command(program, args...), output: new(tail), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.SysProcAttr = dieWithParent()
