@@ -152,9 +152,11 @@ func TestRetiringBreaksNoCall(t *testing.T) {
 			}
 		})
 	}
+	pace := time.NewTicker(time.Millisecond)
+	defer pace.Stop()
 	for i := 0; calls.Load() < 1000; i++ {
 		b.Revoke(fmt.Sprint(i%12), "")
-		time.Sleep(time.Millisecond)
+		<-pace.C
 	}
 	stop.Store(true)
 	wg.Wait()
