@@ -124,11 +124,11 @@ func (p *jsonPeer) commitStream() {
 	p.w.WriteHeader(http.StatusOK)
 }
 
-// takeLeave has callers of HTTP/1.1 look for another connection once the stop
-// has begun, so that theirs is not closed under a request that is on its way.
-// Those of HTTP/2 get a GOAWAY from the server.
+// takeLeave has callers look for another connection once the stop has begun
+// (net/http makes a GOAWAY of it on HTTP/2): http.Server.Shutdown closes idle
+// ones without a word, and a request may be on its way there.
 func (p *jsonPeer) takeLeave(h http.Header) {
-	if p.r.ProtoMajor == 1 && !p.front.g.ready.on.Load() {
+	if !p.front.g.ready.on.Load() {
 		h.Set("Connection", "close")
 	}
 }
