@@ -103,7 +103,7 @@ func TestFaultyConfigIsNotServed(t *testing.T) {
 			[]string{"gateway.yaml:1", "http.address", "gateway.yaml:5", "timeout"},
 		},
 		"not YAML":            {"backends: [", []string{"gateway.yaml"}},
-		"missing descriptors": {"backends: [{name: shop, endpoints: ['127.0.0.1:1'], protoset: [none.binpb]}]\nredis: {addresses: ['127.0.0.1:1']}\n", []string{"none.binpb"}},
+		"missing descriptors": {"backends: [{name: shop, endpoints: ['127.0.0.1:1'], protoset: [none.binpb]}]\nredis: {addresses: ['127.0.0.1:1']}\n", []string{"gateway.yaml:1", "protoset[0]", "no such file"}},
 		"two of one name": {
 			"redis: {addresses: ['127.0.0.1:1']}\nbackends:\n  - {name: a, endpoints: ['127.0.0.1:1'], reflection: true}\n  - {name: a, endpoints: ['127.0.0.1:2'], reflection: true}\n",
 			[]string{"gateway.yaml:4", "name"},
