@@ -17,6 +17,10 @@ import (
 // unknown one.
 const tombstone = 30 * 24 * time.Hour
 
+// An expired token stays listed for a day, in which it is told from an unknown
+// one: "expired" is something that its owner can act on. It is the 86400000 of
+// the scripts.
+
 // hashedStore keeps rpcgate's own layout; see keys.
 type hashedStore struct {
 	rdb  redis.UniversalClient
@@ -33,20 +37,23 @@ local function prune()
   if last[2] == 'inf' then redis.call('PERSIST', KEYS[1])
   else redis.call('PEXPIREAT', KEYS[1], last[2]) end
 end
+local function keepUntil(key, id, ms)
+  local at = string.format('%.0f', ms)
+  redis.call('PEXPIREAT', key, at)
+  redis.call('ZADD', KEYS[1], at, id)
+end
 local function put(key, id, hash, created, expires, note)
   redis.call('HSET', key, 'hash', hash, 'created', created, 'expires', expires, 'note', note)
   if expires == '0' then redis.call('ZADD', KEYS[1], '+inf', id)
   else
-    redis.call('PEXPIREAT', key, expires)
-    redis.call('ZADD', KEYS[1], expires, id)
+    keepUntil(key, id, tonumber(expires) + 86400000)
   end
 end
 local function revoke(key, id, keep)
   redis.call('HSET', key, 'revoked', ARGV[1])
   local score = redis.call('ZSCORE', KEYS[1], id)
   if not score or score == 'inf' or tonumber(score) > tonumber(keep) then
-    redis.call('PEXPIREAT', key, keep)
-    redis.call('ZADD', KEYS[1], keep, id)
+    keepUntil(key, id, tonumber(keep))
   end
 end
 `
@@ -94,8 +101,7 @@ else
   local finish = string.format('%.0f', now + tonumber(ARGV[5]))
   if old[3] == '0' or not old[3] or tonumber(old[3]) > tonumber(finish) then
     redis.call('HSET', KEYS[2], 'expires', finish)
-    redis.call('PEXPIREAT', KEYS[2], finish)
-    redis.call('ZADD', KEYS[1], finish, ARGV[2])
+    keepUntil(KEYS[2], ARGV[2], tonumber(finish) + 86400000)
   end
 end
 prune()
@@ -230,7 +236,7 @@ func (s hashedStore) list(ctx context.Context, app string) ([]TokenInfo, error) 
 }
 
 func (s hashedStore) listApp(ctx context.Context, app string) ([]TokenInfo, error) {
-	// Without those whose time is over: they vanish by themselves.
+	// Without those that Redis keeps no longer.
 	ids, err := s.rdb.ZRangeByScore(ctx, s.keys.index(app), &redis.ZRangeBy{
 		Min: strconv.FormatInt(time.Now().UnixMilli(), 10), Max: "+inf",
 	}).Result()

@@ -10,7 +10,7 @@ type HTTP struct {
 	TLS *ServerTLS `yaml:"tls"`
 	// How long a caller may take to send its request headers.
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" default:"10s" min:"1ms"`
-	// How long a caller may take to send a request body.
+	// How long a caller may take to send a request body; 0: as long as it takes.
 	BodyTimeout time.Duration `yaml:"body_timeout" default:"30s"`
 	// How long an idle keep-alive connection is kept.
 	IdleTimeout time.Duration `yaml:"idle_timeout" default:"2m" min:"1ms"`

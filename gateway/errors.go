@@ -102,13 +102,17 @@ var (
 		Code: codes.DeadlineExceeded, Reason: "BODY_TIMEOUT", httpStatus: http.StatusRequestTimeout,
 		Message: "the request body did not arrive in time",
 	}
-	errClientStreamOverJSON = &callError{
-		Code: codes.Unimplemented, Reason: "STREAMING_UNSUPPORTED",
-		Message: "this method takes a stream of requests, which needs gRPC",
-	}
 	errContentEncoding = &callError{
 		Code: codes.InvalidArgument, Reason: "CONTENT_ENCODING_UNSUPPORTED", httpStatus: http.StatusUnsupportedMediaType,
 		Message: "compressed request bodies are not accepted; send the body without Content-Encoding",
+	}
+	errNoMessage = &callError{
+		Code: codes.InvalidArgument, Reason: "BAD_MESSAGE",
+		Message: "the call ended without the request message that the method takes",
+	}
+	errManyMessages = &callError{
+		Code: codes.InvalidArgument, Reason: "BAD_MESSAGE",
+		Message: "the method takes one request message, and more came",
 	}
 	errDeadlinePassed = &callError{
 		Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED",

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"time"
 
@@ -91,10 +93,35 @@ type grpcPeer struct {
 func (p *grpcPeer) asked() string { return p.method }
 
 func (p *grpcPeer) recvMsg() (mem.BufferSlice, error) {
-	if err := p.stream.RecvMsg(&p.in); err != nil {
+	err := p.stream.RecvMsg(&p.in)
+	if p.call.Route.ClientStreams {
+		if err != nil {
+			return nil, err
+		}
+		return p.in.Take(), nil
+	}
+	return p.onlyMsg(err)
+}
+
+// onlyMsg gives the one message of a caller that does not stream, and makes
+// sure that it is the only one: err is how its receipt went.
+func (p *grpcPeer) onlyMsg(err error) (mem.BufferSlice, error) {
+	if errors.Is(err, io.EOF) {
+		return nil, errNoMessage
+	}
+	if err != nil {
 		return nil, err
 	}
-	return p.in.Take(), nil
+	msg := p.in.Take()
+	if err = p.stream.RecvMsg(&p.in); errors.Is(err, io.EOF) {
+		return msg, nil
+	}
+	msg.Free()
+	if err == nil {
+		p.in.Free()
+		return nil, errManyMessages
+	}
+	return nil, err
 }
 
 func (p *grpcPeer) sendHeader(md metadata.MD) error {

@@ -67,9 +67,6 @@ func (f *jsonFront) fill(c *Call, r *http.Request, forwardedFor string) *Call {
 	if err == nil {
 		c.Metadata, err = metadataFromHTTP(r, c.RequestID, c.ClientIP, forwardedFor)
 	}
-	if err == nil && c.Route.ClientStreams {
-		err = errClientStreamOverJSON
-	}
 	c.Malformed = err
 	return c
 }

@@ -286,6 +286,27 @@ func TestCompressionPasses(t *testing.T) {
 	}
 }
 
+// A method whose caller does not stream takes one message: none, or two, is the
+// caller's fault and does not reach the backend.
+func TestOneRequestMessage(t *testing.T) {
+	t.Parallel()
+	r, b := newEchoRig(t, "", "")
+	for _, method := range []string{"Echo/Unary", "Echo/ServerStream"} {
+		for _, messages := range []int{0, 2} {
+			t.Run(fmt.Sprintf("%s with %d", method, messages), func(t *testing.T) {
+				s := rawStream(t, r.limited(t), r.conn, "/testbackend."+method)
+				for range messages {
+					_ = s.send("")
+				}
+				_ = s.CloseSend()
+				_, err := s.recv()
+				grpcFailed(t, err, codes.InvalidArgument, "BAD_MESSAGE")
+				untouched(t, b)
+			})
+		}
+	}
+}
+
 // A caller that goes away ends the backend's call, whatever the kind; and the
 // connection serves the next.
 func TestFault7HangUpGRPC(t *testing.T) {
@@ -304,6 +325,9 @@ func TestFault7HangUpGRPC(t *testing.T) {
 				}
 				s := rawStream(t, ctx, r.conn, "/testbackend."+method)
 				_ = s.send("")
+				if method == "Echo/ServerStream" { // whose caller sends one message, and says so
+					_ = s.CloseSend()
+				}
 				_, err := s.recv()
 				done <- err
 			}()
