@@ -12,38 +12,46 @@ import (
 // MaxLoggedBody is how many bytes of a body are written into the access log.
 const MaxLoggedBody = 4 << 10
 
-// maxLoggedText bounds what a caller chose (method, request id) and what may
+// maxLoggedText bounds what a caller chose (verb, method, request id, claimed app) and what may
 // quote it (the error).
 const maxLoggedText = 512
 
 // write writes r's line. Fields without a value are left out, except those that
 // a reader filters by.
 func write(ctx context.Context, log *slog.Logger, level slog.Level, r Record, suppressed int64) {
-	attrs := make([]slog.Attr, 0, 18)
-	attrs = append(attrs,
-		slog.String("protocol", r.Protocol),
-		slog.String("method", clip(r.Method)),
-		slog.String("route", r.Route),
-		slog.String("backend", r.Backend),
-		slog.String("app", r.App),
-		slog.String("code", codeName(codeIndex(r.Code))),
-		slog.Float64("duration_ms", float64(r.Duration.Round(time.Microsecond))/float64(time.Millisecond)),
-		slog.Int64("bytes_in", r.BytesIn),
-		slog.Int64("bytes_out", r.BytesOut),
-	)
+	attrs := make([]slog.Attr, 0, 24)
 	text := func(key, value string) {
 		if value != "" {
 			attrs = append(attrs, slog.String(key, value))
 		}
 	}
+	attrs = append(attrs, slog.String("protocol", r.Protocol))
+	text("verb", clip(r.Verb))
+	attrs = append(attrs,
+		slog.String("method", clip(r.Method)),
+		slog.String("route", r.Route),
+		slog.String("backend", r.Backend),
+		slog.String("app", r.App),
+		slog.String("code", codeName(codeIndex(r.Code))),
+	)
+	if r.HTTPStatus != 0 {
+		attrs = append(attrs, slog.Int("http_status", r.HTTPStatus))
+	}
+	attrs = append(attrs,
+		slog.Float64("duration_ms", float64(r.Duration.Round(time.Microsecond))/float64(time.Millisecond)),
+		slog.Int64("bytes_in", r.BytesIn),
+		slog.Int64("bytes_out", r.BytesOut),
+	)
 	text("token_id", r.TokenID)
+	text("claimed_app", clip(r.ClaimedApp))
+	text("claimed_token_id", clip(r.ClaimedTokenID))
 	if r.ClientIP.IsValid() {
 		text("client_ip", r.ClientIP.String())
 	}
 	text("request_id", clip(r.RequestID))
 	text("reason", r.Reason)
 	if r.Err != nil {
-		text("err", clip(r.Err.Error()))
+		text("error", clip(r.Err.Error()))
 	}
 	if suppressed > 0 {
 		attrs = append(attrs, slog.Int64("suppressed", suppressed))
@@ -53,22 +61,14 @@ func write(ctx context.Context, log *slog.Logger, level slog.Level, r Record, su
 	log.LogAttrs(ctx, level, "call", attrs...)
 }
 
-// bodyText is a body as text: as it is when it is UTF-8, else in base64, and
-// with a note of how much was cut off.
+// bodyText is a body in base64, with a note of how much was cut off. Bodies are
+// protobuf's bytes: even where they happen to be UTF-8, they are no text.
 func bodyText(b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}
-	head := b
-	if len(head) > MaxLoggedBody {
-		head = cutRune(head[:MaxLoggedBody])
-	}
-	var text string
-	if utf8.Valid(head) {
-		text = string(head)
-	} else {
-		text = "base64:" + base64.StdEncoding.EncodeToString(head)
-	}
+	head := b[:min(len(b), MaxLoggedBody)]
+	text := base64.StdEncoding.EncodeToString(head)
 	if cut := len(b) - len(head); cut > 0 {
 		text += fmt.Sprintf("… (%d bytes more)", cut)
 	}

@@ -21,16 +21,22 @@ const FailureLinesPerSecond = 100
 // Record is one call, as the access log tells it. It holds no secret: the app
 // and the token's id are public.
 type Record struct {
-	Protocol string // how the call came in: "http", "grpc", …
-	Method   string // what the caller asked for: "GET /v1/users/7", "/shop.UserService/GetUser"
+	Protocol string // how the call came in: "json" or "grpc"
+	Verb     string // the HTTP method of a JSON caller: "GET"; "" for gRPC
+	Method   string // the path that the caller asked for: "/v1/users/7", "/shop.UserService/GetUser"
 	Route    string // the route's label, or "" for a call that met none
 	Backend  string
 	App      string // "" when not authenticated
 	TokenID  string
-	Code     codes.Code
-	Reason   string // the gateway's own reason ("TOKEN_INVALID"), or "" when the answer is the backend's
-	Err      error  // why it failed, for operators; may be nil
-	Duration time.Duration
+	// ClaimedApp and ClaimedTokenID are what a credential that was refused says
+	// that it is. Nobody vouches for them.
+	ClaimedApp, ClaimedTokenID string
+
+	Code       codes.Code
+	HTTPStatus int    // that a JSON caller was sent; 0 for gRPC
+	Reason     string // the gateway's own reason ("TOKEN_INVALID"), or "" when the answer is the backend's
+	Err        error  // why it failed, for operators; may be nil
+	Duration   time.Duration
 	// Streaming says that either side streams: such a call lasts as long as its
 	// sides want, and is never slow.
 	Streaming bool
@@ -40,6 +46,7 @@ type Record struct {
 	// RequestID ties the line to the caller's own and the backend's.
 	RequestID string
 	// Only for routes that ask for them. Cut off after [MaxLoggedBody] bytes.
+	// They are protobuf's bytes, also of calls in JSON; the line has them in base64.
 	RequestBody, ResponseBody []byte
 }
 
@@ -68,7 +75,7 @@ func NewAccessLog(l *slog.Logger, cfg config.Log) *AccessLog {
 func (a *AccessLog) Log(ctx context.Context, r Record) {
 	slow := a.slow > 0 && !r.Streaming && r.Duration >= a.slow
 	level := slog.LevelInfo
-	if slow || serverFault(r.Code) {
+	if slow || serverFault(r.Code, r.Reason) {
 		level = slog.LevelWarn
 	}
 	if !a.log.Enabled(ctx, level) {
@@ -111,9 +118,15 @@ func sampled(share float64) bool {
 	}
 }
 
-// serverFault reports whether code blames the gateway or the backend rather
-// than the caller.
-func serverFault(code codes.Code) bool {
+// serverFault reports whether a code blames the gateway or the backend rather
+// than the caller. The gateway's own reason says more than its code does, where
+// there is one.
+func serverFault(code codes.Code, reason string) bool {
+	switch reason {
+	case "NO_ROUTE", "METHOD_NOT_ALLOWED", "BODY_TOO_LARGE", "MESSAGE_TOO_LARGE", "CONTENT_ENCODING_UNSUPPORTED",
+		"BAD_BODY", "BAD_MESSAGE", "BAD_METADATA", "BAD_PATH", "BAD_REQUEST", "BAD_TIMEOUT":
+		return false // but BAD_RESPONSE is the backend's
+	}
 	switch code {
 	case codes.OK, codes.Canceled, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists,
 		codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.Aborted, codes.OutOfRange:

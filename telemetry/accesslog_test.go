@@ -25,18 +25,19 @@ func TestAccessLine(t *testing.T) {
 	t.Parallel()
 	a, b := accessLog(config.Log{SuccessSample: 1, SlowThreshold: time.Second})
 	a.Log(t.Context(), Record{
-		Protocol: "http", Method: "GET /v1/users/7", Route: "/v1/users/{id}", Backend: "shop",
-		App: "acme", TokenID: "tok1", Code: codes.NotFound, Reason: "R", Err: errors.New("cause"),
+		Protocol: "json", Verb: "GET", Method: "/v1/users/7", Route: "/v1/users/{id}", Backend: "shop",
+		App: "acme", TokenID: "tok1", ClaimedApp: "evil", ClaimedTokenID: "tok2", Code: codes.NotFound, HTTPStatus: 404, Reason: "R", Err: errors.New("cause"),
 		Duration: 1234567 * time.Nanosecond, BytesIn: 1, BytesOut: 2,
-		ClientIP: netip.MustParseAddr("192.0.2.1"), RequestID: "req", RequestBody: []byte(`{"a":1}`), ResponseBody: []byte{0xff},
+		ClientIP: netip.MustParseAddr("192.0.2.1"), RequestID: "req", RequestBody: []byte("\n\x01a"), ResponseBody: []byte{0xff},
 	})
 	got := lines(t, b)[0]
 	delete(got, "time")
 	want := map[string]any{
-		"level": "INFO", "msg": "call", "protocol": "http", "method": "GET /v1/users/7", "route": "/v1/users/{id}",
-		"backend": "shop", "app": "acme", "token_id": "tok1", "code": "NOT_FOUND", "reason": "R", "err": "cause",
+		"level": "INFO", "msg": "call", "protocol": "json", "verb": "GET", "method": "/v1/users/7", "route": "/v1/users/{id}",
+		"backend": "shop", "app": "acme", "token_id": "tok1", "claimed_app": "evil", "claimed_token_id": "tok2",
+		"code": "NOT_FOUND", "http_status": 404., "reason": "R", "error": "cause",
 		"duration_ms": 1.235, "bytes_in": 1., "bytes_out": 2., "client_ip": "192.0.2.1", "request_id": "req",
-		"request_body": `{"a":1}`, "response_body": "base64:/w==",
+		"request_body": "CgFh", "response_body": "/w==",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("line\n%v, want\n%v", got, want)
@@ -59,6 +60,11 @@ func TestWhichCallsAreLogged(t *testing.T) {
 		{"the caller's fault", config.Log{}, Record{Code: codes.InvalidArgument}, "INFO"},
 		{"the caller's fault, from warn on", config.Log{Level: "warn"}, Record{Code: codes.InvalidArgument}, ""},
 		{"the backend's fault", config.Log{Level: "warn"}, Record{Code: codes.Unavailable}, "WARN"},
+		{"a call for what no route has", config.Log{}, Record{Code: codes.Unimplemented, Reason: "NO_ROUTE"}, "INFO"},
+		{"the backend lacks the method", config.Log{}, Record{Code: codes.Unimplemented}, "WARN"},
+		{"too large a body", config.Log{}, Record{Code: codes.ResourceExhausted, Reason: "BODY_TOO_LARGE"}, "INFO"},
+		{"the pool is full", config.Log{}, Record{Code: codes.ResourceExhausted, Reason: "POOL_FULL"}, "WARN"},
+		{"a response that is no message", config.Log{}, Record{Code: codes.Internal, Reason: "BAD_RESPONSE"}, "WARN"},
 		{"a code of the backend's own", config.Log{}, Record{Code: 99}, "WARN"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -134,13 +140,13 @@ func TestCallersTextIsBounded(t *testing.T) {
 	long := strings.Repeat("é", 10_000)
 	a.Log(t.Context(), Record{Code: codes.NotFound, Method: long, RequestID: long, Err: errors.New(long), RequestBody: []byte(long)})
 	got := lines(t, b)[0]
-	for _, key := range []string{"method", "request_id", "err"} {
+	for _, key := range []string{"method", "request_id", "error"} {
 		s, _ := got[key].(string)
 		if len(s) > maxLoggedText+len("…") || !utf8.ValidString(s) || strings.ContainsRune(s, utf8.RuneError) {
 			t.Errorf("%s is %d bytes: %q", key, len(s), s)
 		}
 	}
-	if s, _ := got["request_body"].(string); !strings.HasSuffix(s, "… (15904 bytes more)") || strings.ContainsRune(s, utf8.RuneError) {
+	if s, _ := got["request_body"].(string); !strings.HasSuffix(s, "… (15904 bytes more)") || len(s) > MaxLoggedBody*4/3+64 {
 		t.Errorf("request_body ends in %q", s[len(s)-40:])
 	}
 }
@@ -164,7 +170,7 @@ func TestDroppedLineAllocatesNothing(t *testing.T) {
 
 func BenchmarkAccessLog(b *testing.B) {
 	r := Record{
-		Protocol: "http", Method: "GET /v1/users/7", Route: "/v1/users/{id}", Backend: "shop", App: "acme", TokenID: "tok1",
+		Protocol: "json", Verb: "GET", Method: "/v1/users/7", Route: "/v1/users/{id}", Backend: "shop", App: "acme", TokenID: "tok1",
 		ClientIP: netip.MustParseAddr("192.0.2.1"), RequestID: "req",
 	}
 	for _, bc := range []struct {

@@ -14,8 +14,10 @@ import (
 // once per connection and attempt, and there may be a thousand connections.
 const grpcLinesPerSecond = 20
 
-// RouteGRPCLog sends grpc-go's own log to l, from warnings on and at most 20
-// lines a second. grpc-go reads its logger without a lock, so main calls this
+// RouteGRPCLog sends grpc-go's own log to l, at most 20 lines a second: its
+// warnings at level debug and its errors as warnings. They name no backend and
+// tell again, for each connection, what the access log and the backends' own
+// lines tell. grpc-go reads its logger without a lock, so main calls this
 // once, before anything of gRPC runs.
 func RouteGRPCLog(l *slog.Logger) { grpclog.SetLoggerV2(newGRPCLogger(l)) }
 
@@ -50,27 +52,27 @@ func (g *grpcLogger) Infoln(...any)        {}
 func (g *grpcLogger) Infof(string, ...any) {}
 
 func (g *grpcLogger) Warning(args ...any) {
-	g.write(slog.LevelWarn, func() string { return fmt.Sprint(args...) })
+	g.write(slog.LevelDebug, func() string { return fmt.Sprint(args...) })
 }
 
 func (g *grpcLogger) Warningln(args ...any) {
-	g.write(slog.LevelWarn, func() string { return fmt.Sprintln(args...) })
+	g.write(slog.LevelDebug, func() string { return fmt.Sprintln(args...) })
 }
 
 func (g *grpcLogger) Warningf(format string, args ...any) {
-	g.write(slog.LevelWarn, func() string { return fmt.Sprintf(format, args...) })
+	g.write(slog.LevelDebug, func() string { return fmt.Sprintf(format, args...) })
 }
 
 func (g *grpcLogger) Error(args ...any) {
-	g.write(slog.LevelError, func() string { return fmt.Sprint(args...) })
+	g.write(slog.LevelWarn, func() string { return fmt.Sprint(args...) })
 }
 
 func (g *grpcLogger) Errorln(args ...any) {
-	g.write(slog.LevelError, func() string { return fmt.Sprintln(args...) })
+	g.write(slog.LevelWarn, func() string { return fmt.Sprintln(args...) })
 }
 
 func (g *grpcLogger) Errorf(format string, args ...any) {
-	g.write(slog.LevelError, func() string { return fmt.Sprintf(format, args...) })
+	g.write(slog.LevelWarn, func() string { return fmt.Sprintf(format, args...) })
 }
 
 // The Fatal methods end the process, as grpclog asks of a LoggerV2.

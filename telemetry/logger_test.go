@@ -49,7 +49,7 @@ func TestNewLogger(t *testing.T) {
 func TestGRPCLogFromWarningsOn(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	g := newGRPCLogger(NewLogger(config.Log{}, &b))
+	g := newGRPCLogger(NewLogger(config.Log{Level: "debug"}, &b))
 	g.Info("x")
 	g.Infoln("x")
 	g.Infof("x")
@@ -60,7 +60,7 @@ func TestGRPCLogFromWarningsOn(t *testing.T) {
 	g.Errorln("g")
 	g.Errorf("h %d", 2)
 	want := []struct{ level, msg string }{
-		{"WARN", "ab"}, {"WARN", "c d"}, {"WARN", "e 1"}, {"ERROR", "f"}, {"ERROR", "g"}, {"ERROR", "h 2"},
+		{"DEBUG", "ab"}, {"DEBUG", "c d"}, {"DEBUG", "e 1"}, {"WARN", "f"}, {"WARN", "g"}, {"WARN", "h 2"},
 	}
 	got := lines(t, &b)
 	if len(got) != len(want) {
@@ -80,7 +80,7 @@ func TestGRPCLogIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
-		g := newGRPCLogger(NewLogger(config.Log{}, &b))
+		g := newGRPCLogger(NewLogger(config.Log{Level: "debug"}, &b))
 		for range 1000 {
 			g.Warning("transport: connection refused")
 		}
