@@ -129,7 +129,11 @@ func (w *watch) recall() {
 // failed is called when etcd cannot be asked. What is known stays.
 func (w *watch) failed(err error) {
 	if !w.lost {
-		w.log.Warn("lost the watch of etcd; the last known endpoints stay", "error", err)
+		if len(w.remembered) > 0 || w.told().known {
+			w.log.Warn("lost the watch of etcd; the last known endpoints stay", "error", err)
+		} else {
+			w.log.Warn("etcd does not answer; no endpoints are known yet", "error", err)
+		}
 	}
 	w.lost = true
 	w.recall()
