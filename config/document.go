@@ -69,6 +69,15 @@ func checkText(data []byte) *Fault {
 var (
 	yamlLine   = regexp.MustCompile(`^yaml: line (\d+): (.*)$`)
 	yamlAnchor = regexp.MustCompile(`^yaml: unknown anchor '([^']*)' referenced$`)
+	// yamlGrammar is what the parser says, as against the scanner below it. Its
+	// lines are counted from 0, the scanner's from 1.
+	yamlGrammar = regexp.MustCompile(`^did not find expected (<.*>|node content|'-' indicator|key|',' or '[\]}]')$` +
+		`|^found (undefined tag handle|duplicate %|incompatible YAML document)`)
+
+	yamlQuoted = regexp.MustCompile(`"[^"]*"|'[^']*'`)
+	// braceInFlow is an unquoted value with a brace within [ ] or { }, such as
+	// {get: /v1/{id}}.
+	braceInFlow = regexp.MustCompile(`[\[{].*[^\s,\[{]\{`)
 )
 
 // syntaxFault takes the place out of an error of the YAML parser. Its errors
@@ -81,6 +90,9 @@ func syntaxFault(data []byte, err error) *Fault {
 			fault.Line = max(line, 1)
 		}
 		text = m[2]
+		if yamlGrammar.MatchString(text) {
+			fault.Line = min(fault.Line+1, countLines(data))
+		}
 	} else if m := yamlAnchor.FindStringSubmatch(text); m != nil {
 		if before, _, ok := bytes.Cut(data, []byte("*"+m[1])); ok {
 			fault.Line += bytes.Count(before, []byte("\n"))
@@ -88,8 +100,27 @@ func syntaxFault(data []byte, err error) *Fault {
 		}
 		text = "the anchor " + quote(m[1]) + " is not defined above"
 	}
-	fault.Message = "not valid YAML: " + strings.TrimPrefix(text, "yaml: ")
+	text = strings.TrimPrefix(text, "yaml: ")
+	if strings.HasPrefix(text, "did not find expected ',' or ") &&
+		braceInFlow.Match(yamlQuoted.ReplaceAll(lineOf(data, fault.Line), nil)) {
+		text += "; put values with { } in quotes"
+	}
+	fault.Message = "not valid YAML: " + text
 	return fault
+}
+
+// countLines counts the lines of a file, which may end without a newline.
+func countLines(data []byte) int {
+	return bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) + 1
+}
+
+// lineOf gives a line, counted from 1.
+func lineOf(data []byte, line int) []byte {
+	for range line - 1 {
+		_, data, _ = bytes.Cut(data, []byte("\n"))
+	}
+	before, _, _ := bytes.Cut(data, []byte("\n"))
+	return before
 }
 
 // describe names what stands at a node.
