@@ -150,14 +150,17 @@ func (v *Verifier) refusal(ctx context.Context, err error) error {
 // where a change of what is remembered is noticed.
 func (v *Verifier) lookUp(ctx context.Context, k cacheKey) (*record, error) {
 	start := time.Now()
+	old, remembered := v.cache.Peek(k)
 	r, err := v.load(ctx, k)
 	v.metrics.lookedUp(time.Since(start), err)
 	gone := errors.Is(err, credcache.ErrNotFound)
 	if err != nil && !gone {
 		return nil, err
 	}
-	old, remembered := v.cache.Peek(k)
-	if remembered && !old.revoked && (gone || r.revoked || !old.has(r.hash)) {
+	// A look-up that comes late, when its flight is over, may have read what was
+	// there before: it must not judge a record that a later one has stored.
+	now, still := v.cache.Peek(k)
+	if remembered && still && now == old && !old.revoked && (gone || r.revoked || !old.has(r.hash)) {
 		old.principal.state.revoked.Store(true)
 		v.metrics.revocations.WithLabelValues("look-up").Inc()
 		v.log.InfoContext(ctx, "a credential is not valid any more", "app", k.app, "token_id", k.id, "found_by", "look-up")
