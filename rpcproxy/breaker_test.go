@@ -3,12 +3,14 @@ package rpcproxy
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/rpcgate/rpcgate/config"
@@ -78,7 +80,7 @@ func TestBreakerIsNotTheCallers(t *testing.T) {
 	s := serve(t, func(_ any, ss grpc.ServerStream) error {
 		<-ss.Context().Done()
 		return status.FromContextError(ss.Context().Err()).Err()
-	})
+	}, grpc.MaxHeaderListSize(4096))
 	b := newBackend(t, s.addr, thresholdBreaker, Options{})
 	for range 10 {
 		r := &Request{Method: testMethod, Deadline: time.Now().Add(5 * time.Millisecond)}
@@ -90,6 +92,21 @@ func TestBreakerIsNotTheCallers(t *testing.T) {
 		time.AfterFunc(5*time.Millisecond, cancel)
 		_ = b.Forward(ctx, &Request{Method: testMethod}, &exchange{requests: []string{"x"}})
 		_ = b.Forward(testContext(t), &Request{Method: testMethod}, &exchange{})
+	}
+	// grpc-go refuses to send these, with the code of a sick backend.
+	for name, md := range map[string]metadata.MD{
+		"bad key":   {"x!y": {"v"}},
+		"bad value": {"x": {"\xff"}},
+		"too large": {"x": {strings.Repeat("v", 8192)}},
+	} {
+		for i := range 12 {
+			r := roads()[i%4]
+			r.Metadata = md
+			err := b.Forward(testContext(t), &r, &exchange{requests: []string{"x"}})
+			if !is[*LocalError](err) || status.Code(err) != codes.Internal {
+				t.Fatalf("%s, %s: %T %v, want a LocalError", name, road(r), err, err)
+			}
+		}
 	}
 	m, err := b.methods.get(testMethod)
 	if err != nil {

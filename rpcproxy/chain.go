@@ -104,13 +104,19 @@ func (a *attempt) outcome(err error) breaker.Outcome {
 		}
 		return breaker.Failure
 	}
-	if local, ok := errors.AsType[*LocalError](err); ok && local.Cause == nil {
+	// What grpc-go refuses to send, such as bad metadata, is the caller's doing.
+	if local, ok := errors.AsType[*LocalError](err); ok && local.Cause == nil && a.wasSent() {
 		if code := local.Status.Code(); code != codes.ResourceExhausted && speaksAgainst(code) {
 			return breaker.Failure
 		}
 	}
 	return breaker.Ignored // ExchangeError and context.Canceled, too
 }
+
+// wasSent tells, once the call is over, whether it got as far as a connection.
+// The header comes first: with one message too many, which comes after a header,
+// grpc-go leaves the stream running, and the peer is still its own.
+func (a *attempt) wasSent() bool { return a.header != nil || a.peer.Addr != nil }
 
 // callerMayBeSlow tells of a stream whether the caller may be the one who took
 // the time, by not sending or not reading.

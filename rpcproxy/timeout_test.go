@@ -3,6 +3,7 @@ package rpcproxy
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,6 +228,7 @@ func TestOutcome(t *testing.T) {
 		byCaller bool
 		request  Request
 		header   metadata.MD
+		unsent   bool
 		want     int
 	}{
 		"ok":                            {want: success},
@@ -251,6 +253,7 @@ func TestOutcome(t *testing.T) {
 		"exchange":                      {err: &ExchangeError{Err: errExchange}, want: ignored},
 		"exchange with a status":        {err: &ExchangeError{Err: status.Error(codes.Internal, "")}, want: ignored},
 		"bad wire":                      {err: local(codes.Internal, nil), want: failure},
+		"bad metadata":                  {err: local(codes.Internal, nil), unsent: true, want: ignored},
 		"too large":                     {err: local(codes.ResourceExhausted, nil), want: ignored},
 		"pool full":                     {err: local(codes.ResourceExhausted, ErrPoolFull), want: ignored},
 		"drained":                       {err: local(codes.Unavailable, ErrDrained), want: ignored},
@@ -258,6 +261,9 @@ func TestOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &attempt{request: &tt.request, header: tt.header, limit: limit{byCaller: tt.byCaller}}
+			if !tt.unsent {
+				a.peer.Addr = &net.TCPAddr{}
+			}
 			if got := a.outcome(tt.err); int(got) != tt.want {
 				t.Errorf("outcome %d, want %d", got, tt.want)
 			}
