@@ -46,8 +46,9 @@ type Pool struct {
 	empty    chan struct{} // closed when closed is set and no entry is left
 }
 
-// maxClosing bounds the connections that are being closed, which takes grpc-go
-// some seconds where the peer does not read.
+// maxClosing is how many connections may be being closed, which takes grpc-go
+// some seconds where the peer does not read, when one more is evicted. What
+// expires or is revoked may go beyond it.
 const maxClosing = 256
 
 // poolObserver is told what happens, under the pool's lock.
@@ -148,23 +149,21 @@ func (p *Pool) add(key Credential) (_ *entry, dialed bool, _ error) {
 // one more.
 func (p *Pool) makeRoomLocked() error {
 	live, total := p.recency.Len(), p.recency.Len()+len(p.draining)
-	if live < p.cfg.MaxConns && total < 2*p.cfg.MaxConns && p.closing < maxClosing {
+	if live < p.cfg.MaxConns && total < 2*p.cfg.MaxConns {
 		return nil
 	}
-	full := fmt.Errorf("%w: %d are in use, %d more are draining, %d are being closed",
+	if p.closing < maxClosing {
+		if p.retireOldestUnusedLocked() {
+			return nil
+		}
+		if total < 2*p.cfg.MaxConns {
+			// All are in use. The calls of the oldest one go on while it drains.
+			p.retireLocked(p.recency.Back().Value.(*entry), reasonEvicted)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %d are live, %d more are draining, %d are being closed",
 		ErrPoolFull, live, len(p.draining), p.closing)
-	if p.closing >= maxClosing {
-		return full
-	}
-	if p.retireOldestUnusedLocked() {
-		return nil
-	}
-	if total >= 2*p.cfg.MaxConns {
-		return full
-	}
-	// All are in use. The calls of the oldest one go on while it drains.
-	p.retireLocked(p.recency.Back().Value.(*entry), reasonEvicted)
-	return nil
 }
 
 // retireOldestUnusedLocked retires the entry without calls that was used

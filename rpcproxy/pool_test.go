@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/rpcgate/rpcgate/config"
 )
@@ -401,6 +402,36 @@ func TestPoolShutdownCutsOff(t *testing.T) {
 		}
 		l.Release()
 	})
+}
+
+// However many connections are still being closed, an empty pool has room.
+func TestPoolExpiresManyAtOnce(t *testing.T) {
+	const conns = 600
+	p := newTestPool(t, poolConfig(nil))
+	release := make(chan struct{})
+	defer close(release)
+	p.dial = func(Credential) (*grpc.ClientConn, error) {
+		r := manual.NewBuilderWithScheme("held")
+		r.CloseCallback = func() { <-release }
+		return grpc.NewClient("held:///nowhere", grpc.WithResolvers(r),
+			grpc.WithTransportCredentials(insecure.NewCredentials()))
+	}
+	for i := range conns {
+		p.touch(t, app(fmt.Sprint(i)))
+	}
+	p.mu.Lock()
+	for e := range p.liveLocked() {
+		e.used.Add(-int64(p.cfg.IdleTimeout))
+	}
+	p.mu.Unlock()
+	p.expireIdle()
+	p.wantRetired(t, map[reason]int{reasonIdle: conns})
+	p.acquire(t, app("next")).Release()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closing != conns {
+		t.Errorf("%d connections are being closed, want %d", p.closing, conns)
+	}
 }
 
 // The first sweep may come before the pool is made.
