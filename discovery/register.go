@@ -88,16 +88,17 @@ func (r *Registration) Run(ctx context.Context) error {
 			r.log.Info("registered in etcd")
 			err = r.keep(ctx, lease)
 		}
-		if ctx.Err() != nil {
-			if lease == clientv3.NoLease {
-				return nil // nothing was registered
+		if ctx.Err() == nil {
+			r.log.Warn("not registered in etcd; trying again", "error", err)
+			if retry.wait(ctx) {
+				continue
 			}
-			return r.deregister(ctx, lease)
 		}
-		r.log.Warn("not registered in etcd; trying again", "error", err)
-		if !retry.wait(ctx) {
-			return nil
+		if lease == clientv3.NoLease {
+			return nil // nothing was registered
 		}
+		// Also after a failure: the entry may have been written, or be there still.
+		return r.deregister(ctx, lease)
 	}
 }
 
