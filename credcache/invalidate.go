@@ -7,23 +7,29 @@ import (
 
 // Invalidate forgets key. When it returns, no caller gets what was known of key
 // before: a look-up in flight ends without storing its result, those who waited
-// for it look again, and who comes later starts a new one.
-func (c *Cache[K, V]) Invalidate(key K) {
+// for it look again, and who comes later starts a new one. It returns the value
+// that it dropped, if there was one.
+func (c *Cache[K, V]) Invalidate(key K) (V, bool) {
 	s := c.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dropLocked(key)
+	return s.dropLocked(key)
 }
 
-// InvalidateFunc is Invalidate for every key that match accepts. match is called
-// under a lock and must not call the cache.
-func (c *Cache[K, V]) InvalidateFunc(match func(K) bool) {
+// InvalidateFunc is Invalidate for every key that match accepts, and returns the
+// values that it dropped, in no order. match is called under a lock and must not
+// call the cache.
+func (c *Cache[K, V]) InvalidateFunc(match func(K) bool) []V {
+	var dropped []V
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
 		for _, k := range s.good.Keys() {
-			if match(k) {
-				s.dropLocked(k)
+			if !match(k) {
+				continue
+			}
+			if v, ok := s.dropLocked(k); ok {
+				dropped = append(dropped, v)
 			}
 		}
 		for _, k := range s.bad.Keys() {
@@ -38,6 +44,7 @@ func (c *Cache[K, V]) InvalidateFunc(match func(K) bool) {
 		}
 		s.mu.Unlock()
 	}
+	return dropped
 }
 
 // InvalidateAll is Invalidate for every key.
@@ -55,8 +62,10 @@ func (c *Cache[K, V]) InvalidateAll() {
 	}
 }
 
-func (s *shard[K, V]) dropLocked(key K) {
-	if s.good.Remove(key) {
+func (s *shard[K, V]) dropLocked(key K) (dropped V, ok bool) {
+	if e, found := s.good.Peek(key); found {
+		dropped, ok = e.value, true
+		s.good.Remove(key)
 		s.n.invalidated++
 	}
 	s.bad.Remove(key)
@@ -65,6 +74,7 @@ func (s *shard[K, V]) dropLocked(key K) {
 		f.dropped = true
 		close(f.done)
 	}
+	return dropped, ok
 }
 
 // ExpireAll ends the time of everything remembered: each key is looked up again
@@ -79,6 +89,9 @@ func (c *Cache[K, V]) ExpireAll() { c.epoch.Add(1) }
 func (c *Cache[K, V]) Refresh(ctx context.Context, key K) error {
 	s := c.shard(key)
 	for {
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for a look-up: %w", context.Cause(ctx))
+		}
 		s.mu.Lock()
 		if !s.good.Contains(key) {
 			s.mu.Unlock()

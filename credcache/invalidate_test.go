@@ -193,3 +193,43 @@ func TestNoAnswerFromBeforeAnInvalidation(t *testing.T) {
 	done.Store(true)
 	wg.Wait()
 }
+
+func TestInvalidationReturnsWhatItDropped(t *testing.T) {
+	c := mustNew(t, Options{}, func(_ context.Context, k string) (int, error) {
+		if k == "gone" {
+			return 0, ErrNotFound
+		}
+		return strconv.Atoi(k)
+	})
+	for _, k := range []string{"1", "2", "3", "gone"} {
+		_, _ = c.Get(t.Context(), k)
+	}
+	if v, ok := c.Invalidate("1"); v != 1 || !ok {
+		t.Errorf("Invalidate = %d, %v; want 1", v, ok)
+	}
+	for _, k := range []string{"1", "gone", "never"} {
+		if v, ok := c.Invalidate(k); ok {
+			t.Errorf("Invalidate(%q) = %d; want nothing", k, v)
+		}
+	}
+	got := c.InvalidateFunc(func(k string) bool { return k != "2" })
+	if len(got) != 1 || got[0] != 3 {
+		t.Errorf("InvalidateFunc = %v, want [3]", got)
+	}
+}
+
+// Who is not there any more has nothing looked up.
+func TestRefreshOfOneWhoGaveUp(t *testing.T) {
+	s := &source{value: 1}
+	c := mustNew(t, Options{}, s.load)
+	want(t, c, 1, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Refresh(ctx, alice); !errors.Is(err, context.Canceled) {
+		t.Errorf("Refresh = %v, want %v", err, context.Canceled)
+	}
+	if n := len(c.slots); n != 0 {
+		t.Errorf("%d look-ups are running", n)
+	}
+	wantCalls(t, s, 1)
+}
