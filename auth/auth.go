@@ -32,14 +32,16 @@ type Principal struct {
 	// Expires is zero if the token does not expire.
 	Expires time.Time
 
-	state state
+	state *state // nil for one that was not verified
 }
 
 // Revoked tells whether this process has learnt, since the verification, that
 // the credential is not valid any more. A long-lived call that asks after it
 // has registered itself with what [VerifierOptions].OnRevoke ends misses no
-// revocation in between.
-func (p *Principal) Revoked() bool { return p.state.revoked.Load() }
+// revocation in between, as long as the credential is remembered: looking it up
+// again keeps the tie, but a principal whose record was evicted, or dropped for
+// a change that left it valid, is not told. OnRevoke is called all the same.
+func (p *Principal) Revoked() bool { return p.state != nil && p.state.revoked.Load() }
 
 // Revocation says that a credential is not valid any more.
 type Revocation struct {

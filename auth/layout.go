@@ -21,15 +21,16 @@ import (
 // tenant's credential be taken for another's.
 type cacheKey struct{ app, id string }
 
-// record is what is remembered of a token. It never changes but for the
-// principal's state.
+// record is what is remembered of a token. Once the look-up has returned it, it
+// never changes but for the principal's state.
 type record struct {
 	principal Principal
 	hash      [sha256.Size]byte
 	revoked   bool // as Redis had it
 }
 
-// state is what a process learns of a credential after it was looked up.
+// state is what a process learns of a credential after it was looked up. The
+// records that one look-up after another finds of one secret share it.
 type state struct{ revoked atomic.Bool }
 
 // layout is how tokens lie in Redis, as the verifier sees it.
@@ -103,7 +104,6 @@ func (l hashedLayout) load(ctx context.Context, k cacheKey) (*record, error) {
 		return nil, fmt.Errorf("read token %s of app %s: expires: %w", k.id, k.app, err)
 	}
 	r.revoked = values[2] != nil
-	r.principal.state.revoked.Store(r.revoked)
 	return r, nil
 }
 

@@ -62,8 +62,11 @@ func (v *Verifier) Run(ctx context.Context) error {
 		if !down {
 			down = true
 			v.metrics.interruptions.Inc()
-			v.log.WarnContext(ctx, "revocations cannot be heard; trying again",
-				"channel", v.channel, "error", err, "hint", "an ACL user needs the right to this channel")
+			log := v.log
+			if redis.IsPermissionError(err) {
+				log = log.With("hint", "the ACL user needs the right to this channel")
+			}
+			log.WarnContext(ctx, "revocations cannot be heard; trying again", "channel", v.channel, "error", err)
 		}
 		if !sleep(ctx, wait) {
 			return nil
@@ -170,25 +173,22 @@ func (v *Verifier) hear(ctx context.Context, text string) {
 	}
 }
 
-// forget drops what m is about from the cache, and tells the principals.
+// forget drops what m is about from the cache, and tells the principals of what
+// it dropped. The cache drops and returns in one step: no look-up can put a
+// record in between that is dropped and not told.
 func (v *Verifier) forget(m message) {
-	tell := func(k cacheKey) {
-		if r, ok := v.cache.Peek(k); ok && m.kind == kindRevoked {
-			r.principal.state.revoked.Store(true)
-		}
+	var dropped []*record
+	if m.id == "" {
+		dropped = v.cache.InvalidateFunc(func(k cacheKey) bool { return k.app == m.app })
+	} else if r, ok := v.cache.Invalidate(cacheKey{m.app, m.id}); ok {
+		dropped = append(dropped, r)
 	}
-	if m.id != "" {
-		k := cacheKey{m.app, m.id}
-		tell(k)
-		v.cache.Invalidate(k)
+	if m.kind != kindRevoked {
 		return
 	}
-	for _, k := range v.cache.Keys() {
-		if k.app == m.app {
-			tell(k)
-		}
+	for _, r := range dropped {
+		r.principal.state.revoked.Store(true)
 	}
-	v.cache.InvalidateFunc(func(k cacheKey) bool { return k.app == m.app })
 }
 
 // verifyAll looks everything remembered up again; lookUp notices what changed.
@@ -222,8 +222,13 @@ func (v *Verifier) verify(ctx context.Context, keys []cacheKey) (failed []cacheK
 			}
 		})
 	}
+feed:
 	for _, k := range keys {
-		work <- k
+		select {
+		case work <- k:
+		case <-ctx.Done():
+			break feed
+		}
 	}
 	close(work)
 	wg.Wait()

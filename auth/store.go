@@ -19,11 +19,12 @@ var (
 	// cannot be rotated (again).
 	ErrReplaced = errors.New("the token was already rotated or revoked")
 	// ErrLayout means that the layout gozero cannot hold what is asked for.
-	ErrLayout = errors.New("the gozero layout cannot")
+	ErrLayout = errors.New("not possible in the gozero layout")
 )
 
-// Store keeps tokens in Redis. Each of Issue, Rotate and Revoke changes all it
-// changes at once, or nothing.
+// Store keeps tokens in Redis. Issue, Rotate and the revocation of one token
+// change all they change at once, or nothing (an app's id in the set of apps
+// aside). The revocation of a whole app goes token by token, and can be repeated.
 type Store struct{ layout storeLayout }
 
 // storeLayout is how tokens lie in Redis, as the store sees it. Its methods are

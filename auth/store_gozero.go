@@ -30,7 +30,7 @@ return known`)
 
 func (s goZeroStore) issue(ctx context.Context, o IssueOptions) (Issued, error) {
 	if o.Note != "" || o.TTL != 0 {
-		return Issued{}, fmt.Errorf("%w: keep a note or an expiry", ErrLayout)
+		return Issued{}, fmt.Errorf("%w: it keeps neither notes nor expiries", ErrLayout)
 	}
 	text, _ := newToken()
 	made, err := s.rdb.HSetNX(ctx, s.key, o.App, text).Result()
@@ -38,7 +38,7 @@ func (s goZeroStore) issue(ctx context.Context, o IssueOptions) (Issued, error) 
 		return Issued{}, err
 	}
 	if !made {
-		return Issued{}, fmt.Errorf("%w: keep a second token; rotate the one that the app has", ErrLayout)
+		return Issued{}, fmt.Errorf("%w: the app has a token already, and may have only one; rotate it", ErrLayout)
 	}
 	return Issued{Token: text, TokenInfo: TokenInfo{App: o.App}}, nil
 }
@@ -69,7 +69,7 @@ func (s goZeroStore) revoke(ctx context.Context, app, id string) error {
 
 func (s goZeroStore) rotate(ctx context.Context, app, id string, grace time.Duration) (Issued, error) {
 	if grace != 0 {
-		return Issued{}, fmt.Errorf("%w: keep the old token for a grace; give 0", ErrLayout)
+		return Issued{}, fmt.Errorf("%w: it cannot keep the old token for a grace; give 0", ErrLayout)
 	}
 	text, _ := newToken()
 	if err := s.replace(ctx, app, id, text); err != nil {
@@ -81,7 +81,7 @@ func (s goZeroStore) rotate(ctx context.Context, app, id string, grace time.Dura
 // replace puts text in the place of app's token, or nothing if it is "".
 func (s goZeroStore) replace(ctx context.Context, app, id, text string) error {
 	if id != "" {
-		return fmt.Errorf("%w: keep token ids; give none", ErrLayout)
+		return fmt.Errorf("%w: its tokens have no ids; give none", ErrLayout)
 	}
 	known, err := goZeroReplaceScript().Run(ctx, s.rdb, []string{s.key},
 		app, text, s.channel, message{kind: kindRevoked, app: app}.String()).Bool()

@@ -157,6 +157,9 @@ func (v *Verifier) lookUp(ctx context.Context, k cacheKey) (*record, error) {
 	if err != nil && !gone {
 		return nil, err
 	}
+	if !gone {
+		r.principal.state = r.stateAfter(old)
+	}
 	// A look-up that comes late, when its flight is over, may have read what was
 	// there before: it must not judge a record that a later one has stored.
 	now, still := v.cache.Peek(k)
@@ -167,6 +170,18 @@ func (v *Verifier) lookUp(ctx context.Context, k cacheKey) (*record, error) {
 		v.onRevoke(Revocation{App: k.app, TokenID: k.id})
 	}
 	return r, err
+}
+
+// stateAfter is the state of r, found where old (nil: nothing) was remembered:
+// old's, if r is what old was, so that who was verified by old hears of what
+// befalls r. One that was told of its revocation has heard its last.
+func (r *record) stateAfter(old *record) *state {
+	if old != nil && !r.revoked && old.has(r.hash) && !old.principal.Revoked() {
+		return old.principal.state
+	}
+	s := new(state)
+	s.revoked.Store(r.revoked)
+	return s
 }
 
 // load is the layout's, with a panic logged where its stack is known. The cache
