@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rpcgate/rpcgate/config"
-	"github.com/rpcgate/rpcgate/routes"
 )
 
 func newCheck() *cobra.Command {
@@ -89,7 +88,11 @@ func check(ctx context.Context, file string) (*checked, error) {
 		}
 		if cfg != nil {
 			c.checkTemplates(cfg)
+			if routesShow(faults) {
+				c.checkRoutes(ctx, cfg)
+			}
 		}
+		c.sort()
 		return c, nil
 	case err != nil:
 		return nil, err
@@ -99,76 +102,18 @@ func check(ctx context.Context, file string) (*checked, error) {
 	}
 	c.Backends = len(cfg.Backends)
 	c.checkRoutes(ctx, cfg)
+	c.sort()
 	c.OK = len(c.Faults) == 0
 	return c, nil
 }
 
-// checkTemplates checks what can be known of the config's routes when the rest
-// of the file has faults too, so that all are told at once.
-func (c *checked) checkTemplates(cfg *config.Config) {
-	for _, err := range split(routes.CheckRoutes(cfg.Routes)) {
-		var f *routes.Fault
-		if errors.As(err, &f) && !slices.ContainsFunc(c.Faults, func(known fault) bool { return strings.HasPrefix(known.Key, f.Key) }) {
-			c.Faults = append(c.Faults, fault(cfg.FaultAt(f.Key, f.Err.Error())))
-		}
+// sort puts what was found in the order of the file.
+func (c *checked) sort() {
+	for _, found := range [][]fault{c.Faults, c.Warnings} {
+		slices.SortStableFunc(found, func(a, b fault) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
 	}
-	slices.SortStableFunc(c.Faults, func(a, b fault) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-}
-
-// checkRoutes builds the route table as far as descriptors lie on disk.
-func (c *checked) checkRoutes(ctx context.Context, cfg *config.Config) {
-	inputs := make([]routes.Input, len(cfg.Backends))
-	for i, b := range cfg.Backends {
-		inputs[i].Backend = b
-		if b.Reflection {
-			c.Unchecked = append(c.Unchecked, b.Name)
-			continue
-		}
-		key := fmt.Sprintf("backends[%d].protoset", i)
-		if b.Proto != nil {
-			key = fmt.Sprintf("backends[%d].proto", i)
-		}
-		d, err := routes.Load(ctx, b, nil)
-		if err != nil {
-			for _, err := range split(err) {
-				c.Faults = append(c.Faults, fault(cfg.FaultAt(key, err.Error())))
-			}
-			continue
-		}
-		inputs[i].Descriptors = d
-		for _, w := range d.Warnings() {
-			c.Warnings = append(c.Warnings, fault(cfg.FaultAt(key, w)))
-		}
-	}
-	table, err := routes.Build(inputs, cfg.Routes)
-	c.Routes = len(table.Routes())
-	for _, err := range split(err) {
-		key, message := "routes", err.Error()
-		var f *routes.Fault
-		if errors.As(err, &f) && f.Key != "" {
-			key, message = f.Key, strings.TrimPrefix(message, f.Key+": ")
-		}
-		c.Faults = append(c.Faults, fault(cfg.FaultAt(key, message)))
-	}
-}
-
-// split takes apart what errors.Join put together, also where another error
-// wraps that: then each part has the wrapper's text no more.
-func split(err error) []error {
-	if err == nil {
-		return nil
-	}
-	var joined interface{ Unwrap() []error }
-	if !errors.As(err, &joined) {
-		return []error{err}
-	}
-	var all []error
-	for _, err := range joined.Unwrap() {
-		all = append(all, split(err)...)
-	}
-	return all
 }
 
 func (c *checked) print(cmd *cobra.Command, format output) error {

@@ -35,7 +35,8 @@ func serveConfig(ctx context.Context, cfg *config.Config, log *slog.Logger, read
 
 // run owns the goroutines beside the gateway. The first of them that fails stops
 // the gateway. Revocations are listened to until the last call has ended;
-// registration ends with ctx, before the drain, so that no new callers come.
+// registration ends with ctx, before the drain, so that no new callers come, or
+// with a gateway that stopped by itself.
 func (p *parts) run(ctx context.Context, gw *gateway.Gateway, ready func(*gateway.Gateway) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
@@ -60,12 +61,12 @@ func (p *parts) run(ctx context.Context, gw *gateway.Gateway, ready func(*gatewa
 		fail(p.register(ctx, gw))
 	})
 	err := gw.Run(ctx)
-	stopBeside()
-	tasks.Wait()
-	if err == nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.Canceled) {
-		err = context.Cause(ctx)
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+		err = cause
 	}
 	stop(nil)
+	stopBeside()
+	tasks.Wait()
 	return err
 }
 

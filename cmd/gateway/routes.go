@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,8 +26,9 @@ func newRoutes(takeLogs func(*slog.Logger)) *cobra.Command {
 		Use:   "routes",
 		Short: "Print the route table of a configuration",
 		Long: `Print the route table that a configuration gives, from descriptors on disk or by
-asking the backends by gRPC reflection. Where a backend does not answer, the
-routes of the others are printed and the exit status is 1.`,
+asking the backends by gRPC reflection. Where a backend does not answer, or a
+route has a fault, the table is printed that would be served all the same, and
+the exit status is 1.`,
 		Example: `  gateway routes -c etc/gateway.yaml
   gateway routes -c etc/gateway.yaml --output json --timeout 2s`,
 		Args: noArgs,
@@ -56,12 +59,33 @@ routes of the others are printed and the exit status is 1.`,
 		defer cancel()
 		inputs, missing := p.loadDescriptors(ctx)
 		table, err := routes.Build(inputs, cfg.Routes)
-		if err != nil {
-			return errors.Join(err, missing)
+		if err := showRoutes(cmd.OutOrStdout(), *format, table.Routes()); err != nil {
+			return err
 		}
-		return errors.Join(showRoutes(cmd.OutOrStdout(), *format, table.Routes()), missing)
+		told := tellRouteFaults(cmd.ErrOrStderr(), cfg, err)
+		if missing != nil {
+			return missing
+		}
+		return told
 	}
 	return cmd
+}
+
+// tellRouteFaults writes what keeps the table from being what the file asks for.
+func tellRouteFaults(w io.Writer, cfg *config.Config, err error) error {
+	if err == nil {
+		return nil
+	}
+	faults := routeFaults(cfg, err)
+	slices.SortStableFunc(faults, func(a, b config.Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	for _, f := range faults {
+		if _, err := fmt.Fprintln(w, f); err != nil {
+			return err
+		}
+	}
+	return errReported
 }
 
 // loadDescriptors gets the descriptors of all backends, at once. Those that
