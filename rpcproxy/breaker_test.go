@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
 )
 
 // sick is a backend that can be made to fail.
@@ -121,6 +122,43 @@ func TestBreakerIsNotTheCallers(t *testing.T) {
 	}
 	if got := m.breaker.State().String(); got != "open" {
 		t.Errorf("after five timeouts the breaker is %s", got)
+	}
+}
+
+// A stream whose header came is an answer, though no message follows.
+func TestBreakerClosesOnAHeader(t *testing.T) {
+	var well atomic.Bool
+	s := serve(t, func(_ any, ss grpc.ServerStream) error {
+		if !well.Load() {
+			return status.Error(codes.Internal, "sick")
+		}
+		if err := ss.SendHeader(nil); err != nil {
+			return err
+		}
+		<-ss.Context().Done()
+		return nil
+	})
+	b := newBackend(t, s.addr, func(c *config.Backend) {
+		thresholdBreaker(c)
+		c.Breaker.Threshold.OpenTimeout = time.Millisecond
+	}, Options{})
+	r := &Request{Method: testMethod, ServerStreams: true}
+	for range 5 {
+		_ = b.Forward(testContext(t), r, &exchange{requests: []string{"x"}})
+	}
+	m, err := b.methods.get(testMethod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the breaker to be half-open", func() bool { return m.breaker.State() == breaker.HalfOpen })
+	well.Store(true)
+	ctx, cancel := context.WithCancel(testContext(t))
+	ended := make(chan error)
+	go func() { ended <- b.Forward(ctx, r, &exchange{requests: []string{"x"}}) }()
+	waitFor(t, "the breaker to close", func() bool { return m.breaker.State() == breaker.Closed })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the stream ended with %v", err)
 	}
 }
 

@@ -93,6 +93,7 @@ func (a *attempt) pumpResponses(s grpc.ClientStream) error {
 	}
 	if header != nil {
 		a.header = header
+		a.pass.Progress()
 		if err := a.ex.SendHeader(tidyHeader(header)); err != nil {
 			return &ExchangeError{Err: err}
 		}
@@ -102,7 +103,6 @@ func (a *attempt) pumpResponses(s grpc.ClientStream) error {
 			a.out.Free()
 			return err
 		}
-		a.pass.Progress()
 		if err := a.ex.SendMsg(a.out.Take()); err != nil {
 			return &ExchangeError{Err: err}
 		}

@@ -74,8 +74,8 @@ type Breaker interface {
 // Pass is a call that was let through. It is used by one goroutine.
 type Pass struct {
 	call call
-	// Whether Progress has reported a success.
-	progressed bool
+	// Whether Progress was called, and whether it was taken as a success.
+	asked, progressed bool
 }
 
 // call is what a kind of breaker does with the news of one call.
@@ -88,10 +88,12 @@ type call interface {
 }
 
 // Progress reports that the backend has begun to answer a call that may go on
-// for long. A stream is a success from its first message on, so that breakers
-// recover where no stream ever ends; if it fails later, that counts as well.
+// for long. A stream is a success from its header on, so that breakers recover
+// where no stream ever ends; if it fails later, that counts as well. Only the
+// first report counts.
 func (p *Pass) Progress() {
-	if p.call != nil && !p.progressed {
+	if p.call != nil && !p.asked {
+		p.asked = true
 		p.progressed = p.call.progress()
 	}
 }
