@@ -107,6 +107,20 @@ func TestCompileFalseWellKnownType(t *testing.T) {
 	}
 }
 
+// TestTwinsAreProtojsons: of a message in which two fields have one JSON name,
+// the direct engine could not say which is meant.
+func TestTwinsAreProtojsons(t *testing.T) {
+	m := compile(t, twins, transcode.Binding{Body: "*"}, defaults)
+	for _, body := range []string{`{"fooBar":1}`, `{"foo_bar":1,"fooBar":"x"}`, `{}`} {
+		if _, ok := m.DirectBody(nil, []byte(body)); ok {
+			t.Errorf("the direct engine takes %s", body)
+		}
+	}
+	if _, ok := m.DirectResponse(nil, []byte("\x08\x01\x12\x01x")); ok {
+		t.Error("the direct engine shows a message with two fields of one name")
+	}
+}
+
 // TestMethodIsConcurrent is for the race detector.
 func TestMethodIsConcurrent(t *testing.T) {
 	m := compile(t, echo, transcode.Binding{Body: "sub", Vars: []string{"string_value"}}, defaults)

@@ -2,6 +2,7 @@ package transcode
 
 import (
 	"fmt"
+	"maps"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -146,20 +147,27 @@ func (mp *messagePlan) isPlain() bool {
 }
 
 // index fills the ways to find a field. Where one field's JSON name is
-// another's proto name, each map prefers what its reference prefers.
+// another's proto name, each map prefers what its reference prefers. Where two
+// fields have one JSON name, as proto2 lets foo_bar and fooBar, it finds the
+// first, as in descriptors; the message is protojson's, then.
 func (mp *messagePlan) index() {
-	fds := mp.desc.Fields()
+	jsonNames := make(map[string]*fieldPlan, len(mp.fields))
 	var largest protowire.Number
-	for i, f := range mp.fields {
-		mp.byJSON[fds.Get(i).TextName()] = f
-		mp.byText[fds.Get(i).JSONName()] = f
+	for _, f := range mp.fields {
+		if _, taken := jsonNames[f.jsonName]; taken {
+			mp.direct = false
+		} else {
+			jsonNames[f.jsonName] = f
+		}
+		mp.byJSON[f.name] = f
 		if f.num > largest {
 			largest = f.num
 		}
 	}
-	for i, f := range mp.fields {
-		mp.byJSON[fds.Get(i).JSONName()] = f
-		mp.byText[fds.Get(i).TextName()] = f
+	maps.Copy(mp.byJSON, jsonNames)
+	maps.Copy(mp.byText, jsonNames)
+	for _, f := range mp.fields {
+		mp.byText[f.name] = f
 	}
 	const small = 64
 	mp.byNumber = make([]*fieldPlan, min(int(largest), small-1)+1)

@@ -62,6 +62,9 @@ func TestAppendRequest(t *testing.T) {
 		{name: "deep but not too deep", binding: transcode.Binding{Body: "*"}, body: strings.Repeat(`{"sub":`, 99) + `{}` + strings.Repeat(`}`, 99), want: strings.Repeat(`{"sub":`, 99) + `{}` + strings.Repeat(`}`, 99)},
 		{name: "proto name clashes with JSON name", method: "everything.Service.EchoClashing", binding: transcode.Binding{Body: "*"}, body: `{"bar":1,"baz":2}`, want: `{"bar":1,"baz":2}`},
 		{name: "proto name clashes with JSON name in the query", method: "everything.Service.EchoClashing", query: "foo=1&bar=2", want: `{"bar":1,"baz":2}`},
+		{name: "two fields of one JSON name", method: twins, binding: transcode.Binding{Body: "*"}, body: `{"fooBar":1,"other":2}`, want: `{"fooBar":1,"other":2}`},
+		{name: "two fields of one JSON name by their proto names", method: twins, binding: transcode.Binding{Body: "*"}, body: `{"foo_bar":1,"fooBar":"x"}`, field: "fooBar", reason: "given more than once"},
+		{name: "two fields of one JSON name in the query", method: twins, query: "foo_bar=1&other=2", want: `{"fooBar":1,"other":2}`},
 
 		// Bodies of one field.
 		{name: "body is a message field", binding: transcode.Binding{Body: "sub"}, body: `{"stringValue":"x"}`, want: `{"sub":{"stringValue":"x"}}`},

@@ -56,6 +56,7 @@ func method(t testing.TB, name protoreflect.FullName) protoreflect.MethodDescrip
 const (
 	echo   = "everything.Service.Echo"
 	legacy = "old.Service.Echo"
+	twins  = "old.Service.EchoTwins"
 )
 
 // defaults are config's own.
