@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
 	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
 )
 
@@ -162,6 +163,9 @@ func (a *attempt) receiveOnly() error {
 func (a *attempt) outgoing(ctx context.Context) context.Context {
 	if len(a.request.Metadata) > 0 {
 		ctx = metadata.NewOutgoingContext(ctx, a.request.Metadata)
+	}
+	if a.backend.markStreams && a.streams() {
+		ctx = balancer.WithStream(ctx)
 	}
 	return a.backend.withHashKey(ctx, a.request.Credential.App)
 }

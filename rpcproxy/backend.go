@@ -47,6 +47,7 @@ type Backend struct {
 	callOptions   []grpc.CallOption // of every call; shared, only read
 	attachPerCall bool              // credentials go with the calls, not the connections
 	hashApps      bool              // the balancer wants the app
+	markStreams   bool              // the balancer wants to know the streams
 	cancelRevoked bool
 
 	// Whether the last attempt that tells found no way to the backend.
@@ -80,6 +81,7 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 		},
 		attachPerCall: cfg.Pool.Key != "credential" && cfg.Credentials != "drop",
 		hashApps:      balancer.NeedsHashKey(cfg.Balancer),
+		markStreams:   balancer.NeedsStreams(cfg.Balancer),
 		cancelRevoked: o.CancelRevoked,
 	}
 	if _, err := breaker.New(cfg.Breaker); err != nil { // its faults show now, not with the first call

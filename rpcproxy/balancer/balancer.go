@@ -67,6 +67,9 @@ func ServiceConfig(cfg config.Balancer) (string, error) {
 	return string(text), nil
 }
 
+// NeedsStreams tells whether calls that stream need [WithStream].
+func NeedsStreams(cfg config.Balancer) bool { return cfg.Policy == "p2c_ewma" || cfg.Policy == "" }
+
 // NeedsHashKey tells whether calls need [WithHashKey].
 func NeedsHashKey(cfg config.Balancer) bool {
 	return cfg.Policy == "ring_hash" && cfg.HashHeader == ""

@@ -92,14 +92,15 @@ type p2cPicker struct {
 	epoch time.Time
 }
 
-func (p *p2cPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
+func (p *p2cPicker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	now := time.Since(p.epoch)
 	e := p.choose(now)
 	e.inflight.Add(1)
-	return balancer.PickResult{
-		SubConn: e.conn,
-		Done:    func(info balancer.DoneInfo) { e.done(now, info.Err) },
-	}, nil
+	done := func(info balancer.DoneInfo) { e.done(now, info.Err) }
+	if isStream(info.Ctx) {
+		done = func(info balancer.DoneInfo) { e.doneStream(info.Err) }
+	}
+	return balancer.PickResult{SubConn: e.conn, Done: done}, nil
 }
 
 func (p *p2cPicker) choose(now time.Duration) *endpoint {
@@ -137,7 +138,8 @@ type endpoint struct {
 	inflight atomic.Int64
 	lag      atomic.Uint64 // EWMA of the calls' durations in ns, as float64 bits
 	success  atomic.Uint64 // EWMA of the share of successes, as float64 bits
-	updated  atomic.Int64  // when the averages were last updated, since epoch
+	lagged   atomic.Int64  // when lag was last updated, since epoch
+	updated  atomic.Int64  // when success was last updated, since epoch
 	picked   atomic.Int64  // when it was last picked, since epoch
 }
 
@@ -147,7 +149,8 @@ func newEndpoint(conn balancer.SubConn, epoch time.Time, lag float64) *endpoint 
 	e := &endpoint{conn: conn, epoch: epoch}
 	e.lag.Store(math.Float64bits(lag))
 	e.success.Store(math.Float64bits(1))
-	e.updated.Store(-int64(100 * decay)) // the first observation replaces the guess
+	e.lagged.Store(-int64(100 * decay)) // the first observation replaces the guess
+	e.updated.Store(-int64(100 * decay))
 	return e
 }
 
@@ -171,25 +174,40 @@ func (e *endpoint) healthy() bool {
 	return math.Float64frombits(e.success.Load()) > healthyShare
 }
 
-// done takes the outcome of a call begun at start into the averages. The
-// longer ago the last update, the more the new observation weighs.
+// done takes the outcome of a call begun at start into the averages.
 func (e *endpoint) done(start time.Duration, err error) {
 	e.inflight.Add(-1)
 	if status.Code(err) == codes.Canceled {
 		return // the caller's doing: neither its duration nor its end say anything
 	}
 	now := time.Since(e.epoch)
-	since := max(0, int64(now)-e.updated.Swap(int64(now)))
-	old := math.Exp(-float64(since) / float64(decay))
+	average(&e.lag, &e.lagged, now, float64(max(0, now-start)))
+	e.succeeded(now, err)
+}
 
-	lag := math.Float64frombits(e.lag.Load())
-	e.lag.Store(math.Float64bits(lag*old + float64(max(0, now-start))*(1-old)))
+// doneStream is done for a stream. How long it lives is for its two ends to
+// say, and is no latency.
+func (e *endpoint) doneStream(err error) {
+	e.inflight.Add(-1)
+	if status.Code(err) != codes.Canceled {
+		e.succeeded(time.Since(e.epoch), err)
+	}
+}
+
+func (e *endpoint) succeeded(now time.Duration, err error) {
 	success := 1.0
 	if failed(err) {
 		success = 0
 	}
-	share := math.Float64frombits(e.success.Load())
-	e.success.Store(math.Float64bits(share*old + success*(1-old)))
+	average(&e.success, &e.updated, now, success)
+}
+
+// average takes an observation into an EWMA, kept as float64 bits. The longer
+// ago the last update, the more the observation weighs.
+func average(ewma *atomic.Uint64, updated *atomic.Int64, now time.Duration, observed float64) {
+	since := max(0, int64(now)-updated.Swap(int64(now)))
+	old := math.Exp(-float64(since) / float64(decay))
+	ewma.Store(math.Float64bits(math.Float64frombits(ewma.Load())*old + observed*(1-old)))
 }
 
 // failed is zRPC's rule of what speaks against an endpoint.

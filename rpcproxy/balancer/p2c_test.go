@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,6 +192,62 @@ func TestP2CFailingFast(t *testing.T) {
 		counts := f.train(t, p, 1000, latency, errs)
 		if counts["0"] > 100 {
 			t.Errorf("picks %v", counts)
+		}
+	})
+}
+
+// A stream's life is no latency; its end counts, and it is in flight till then.
+func TestP2CStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakePickers(1)
+		p := f.picker(0)
+		_, done := pick(t, p)
+		time.Sleep(10 * time.Millisecond)
+		done(nil)
+		e := f.known[f.conns[0]]
+		lag := e.lag.Load()
+		stream := func(d time.Duration, err error) {
+			r, pickErr := p.Pick(balancer.PickInfo{Ctx: WithStream(context.Background())})
+			if pickErr != nil {
+				t.Fatal(pickErr)
+			}
+			if n := e.inflight.Load(); n != 1 {
+				t.Fatalf("%d in flight", n)
+			}
+			time.Sleep(d)
+			r.Done(balancer.DoneInfo{Err: err})
+		}
+		stream(time.Hour, nil)
+		stream(time.Hour, status.Error(codes.Canceled, ""))
+		if got := e.lag.Load(); got != lag || !e.healthy() || e.inflight.Load() != 0 {
+			t.Errorf("lag %v, was %v; healthy %v, %d in flight",
+				math.Float64frombits(got), math.Float64frombits(lag), e.healthy(), e.inflight.Load())
+		}
+		stream(time.Hour, status.Error(codes.Unavailable, ""))
+		if e.lag.Load() != lag || e.healthy() {
+			t.Error("a stream's failure does not count, or its duration does")
+		}
+	})
+}
+
+// Latency is learnt as before where streams end all the time.
+func TestP2CStreamsBesideCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakePickers(1)
+		p := f.picker(0)
+		for range 100 {
+			r, err := p.Pick(balancer.PickInfo{Ctx: WithStream(context.Background())})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Done(balancer.DoneInfo{})
+		}
+		_, done := pick(t, p)
+		time.Sleep(10 * time.Millisecond)
+		done(nil)
+		e := f.known[f.conns[0]]
+		if got := time.Duration(math.Float64frombits(e.lag.Load())); got < 9*time.Millisecond {
+			t.Errorf("the first call took 10ms, the latency is %v", got)
 		}
 	})
 }
