@@ -182,7 +182,7 @@ func send(ctx context.Context, a *attempt) error {
 	defer lease.Release()
 	if r := a.request.Revocable; r != nil && r.Revoked() {
 		// The connection may have been made after the pool was told.
-		a.backend.Revoke(a.request.Credential.App, a.request.Credential.TokenID)
+		a.backend.pool.retireRevoked(lease)
 		return a.cutOff(reasonRevoked)
 	}
 	ctx = a.outgoing(ctx)

@@ -126,6 +126,20 @@ func (p *Pool) revoke(app, tokenID string, cut bool) {
 	}
 }
 
+// retireRevoked retires the connection of a lease whose credential was revoked,
+// unless it was retired before, or others share it. The app's other tokens are
+// not concerned, though they may have no id to tell them apart by.
+func (p *Pool) retireRevoked(l Lease) {
+	if p.cfg.Key != "credential" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.table.get(l.entry.key) == l.entry {
+		p.retireLocked(l.entry, reasonRevoked)
+	}
+}
+
 // liveLocked ranges over the live entries; the current one may be retired.
 func (p *Pool) liveLocked() func(yield func(*entry) bool) {
 	return func(yield func(*entry) bool) {

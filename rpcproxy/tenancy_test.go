@@ -217,6 +217,50 @@ func TestRevokedBeforeTheConnection(t *testing.T) {
 	waitFor(t, "no connection", func() bool { return s.conns() == 0 })
 }
 
+// Tokens may have no id: the app's others keep their connections, and so do
+// those who share one.
+func TestRevokedBeforeTheConnectionConcernsOneToken(t *testing.T) {
+	for _, key := range []string{"credential", "app", "shared"} {
+		t.Run(key, func(t *testing.T) {
+			s := serve(t, echo)
+			b := newBackend(t, s.addr, func(c *config.Backend) { c.Pool.Key = key }, Options{CancelRevoked: true})
+			good := Credential{App: "a", Token: "good"}
+			lease, err := b.pool.Acquire(testContext(t), good)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lease.Release()
+			r := &Request{Method: testMethod, Credential: Credential{App: "a", Token: "bad"}, Revocable: always{}}
+			for range 2 {
+				if err := b.Forward(testContext(t), r, &exchange{requests: []string{"x"}}); !errors.Is(err, ErrRevoked) {
+					t.Fatalf("got %v, want ErrRevoked", err)
+				}
+			}
+			if live, draining := b.pool.size(); live != 1 {
+				t.Errorf("%d connections live and %d draining, want 1 live", live, draining)
+			}
+			again, err := b.pool.Acquire(testContext(t), good)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Release()
+			if again != lease {
+				t.Error("the other token's connection was retired")
+			}
+		})
+	}
+	t.Run("retired before", func(t *testing.T) {
+		p := newTestPool(t, poolConfig(nil))
+		l := p.acquire(t, app("a"))
+		p.revoke("a", "", false)
+		next := p.acquire(t, app("a"))
+		p.retireRevoked(l)
+		p.wantRetired(t, map[reason]int{reasonRevoked: 1})
+		l.Release()
+		next.Release()
+	})
+}
+
 func TestShutdownWaitsForCalls(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	s := serve(t, answerWith(func(context.Context) (string, error) {
