@@ -45,7 +45,7 @@ type attempt struct {
 
 // limit is how long an attempt may take.
 type limit struct {
-	timeout  time.Duration // 0: as long as it wants
+	timeout  time.Duration // before the reserve; 0: as long as it wants
 	byCaller bool          // the caller's deadline comes first
 }
 
@@ -129,11 +129,31 @@ func (a *attempt) cutOff(why reason) error {
 
 // timedOut says whose time was up, and whether it went by without a connection.
 func (a *attempt) timedOut() error {
+	limit := a.limit.timeout
+	if a.limit.byCaller {
+		limit = roundLimit(limit)
+	}
 	return &TimeoutError{
 		Backend:        a.backend.name,
-		Limit:          a.limit.timeout,
+		Limit:          limit,
 		CallerDeadline: a.limit.byCaller,
+		Unsent:         a.lease.entry == nil,
 		Connecting:     a.peer.Addr == nil && a.lease.entry != nil && a.lease.Conn().GetState() != connectivity.Ready,
+	}
+}
+
+// roundLimit makes of what was left until a deadline a duration to be read by
+// people.
+func roundLimit(d time.Duration) time.Duration {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond)
+	case d >= 10*time.Microsecond:
+		return d.Round(10 * time.Microsecond)
+	default:
+		return d
 	}
 }
 

@@ -60,23 +60,30 @@ func (e *BreakerOpenError) Error() string {
 type TimeoutError struct {
 	// The backend's name.
 	Backend string
-	// How long the attempt was given.
+	// How long the attempt was given, the reserve included: as configured, or
+	// what was left until the caller's deadline, rounded. 0: nothing was left.
 	Limit time.Duration
 	// Whether the time was up by the caller's own deadline, and not by a limit
 	// of the route or the backend.
 	CallerDeadline bool
 	// Whether no connection to the backend had come about by then.
 	Connecting bool
+	// Whether the time was up before there was a connection to send the call on,
+	// ready or not: the backend does not know of it.
+	Unsent bool
 }
 
 func (e *TimeoutError) Error() string {
-	what := "did not answer"
-	if e.Connecting {
-		what = "could not be connected to"
-	}
 	whose := "the configured limit"
 	if e.CallerDeadline {
 		whose = "the caller's deadline"
+	}
+	if e.Unsent {
+		return fmt.Sprintf("backend %q was not called: %s passed before the call was sent", e.Backend, whose)
+	}
+	what := "did not answer"
+	if e.Connecting {
+		what = "could not be connected to"
 	}
 	return fmt.Sprintf("backend %q %s within %v (%s)", e.Backend, what, e.Limit, whose)
 }

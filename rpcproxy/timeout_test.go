@@ -55,7 +55,13 @@ func TestRestrict(t *testing.T) {
 					}
 					return nil
 				})(ctx, a)
-				if err != nil || got != tt.want || a.limit.timeout != tt.want || a.limit.byCaller != tt.byCaller {
+				var whole time.Duration // the soonest, the reserve included
+				for _, d := range []time.Duration{tt.own, tt.request, tt.ctx} {
+					if d > 0 && (whole == 0 || d < whole) {
+						whole = d
+					}
+				}
+				if err != nil || got != tt.want || a.limit.timeout != whole || a.limit.byCaller != tt.byCaller {
 					t.Errorf("got %v (limit %+v), %v; want %v, by caller %v", got, a.limit, err, tt.want, tt.byCaller)
 				}
 			})
@@ -65,10 +71,40 @@ func TestRestrict(t *testing.T) {
 		a := &attempt{backend: &Backend{}, method: &method{}, request: &Request{Deadline: time.Now().Add(-1)}}
 		err := restrict(0, func(context.Context, *attempt) error { t.Error("sent"); return nil })(t.Context(), a)
 		var late *TimeoutError
-		if !errors.As(err, &late) || !late.CallerDeadline {
-			t.Errorf("%T %v, want a TimeoutError by the caller's deadline", err, err)
+		if !errors.As(err, &late) || !late.CallerDeadline || !late.Unsent {
+			t.Errorf("%T %v, want a TimeoutError by the caller's deadline, with nothing sent", err, err)
 		}
 	})
+}
+
+func TestTimeoutText(t *testing.T) {
+	sent := Lease{&entry{}}
+	for name, tt := range map[string]struct {
+		limit limit
+		lease Lease
+		want  string
+	}{
+		"own": {limit{timeout: 2 * time.Second}, sent,
+			`backend "b" did not answer within 2s (the configured limit)`},
+		"an odd limit": {limit{timeout: 1234567 * time.Microsecond}, sent,
+			`backend "b" did not answer within 1.234567s (the configured limit)`},
+		"caller": {limit{timeout: 1998765432, byCaller: true}, sent,
+			`backend "b" did not answer within 2s (the caller's deadline)`},
+		"a short deadline": {limit{timeout: 98765432, byCaller: true}, sent,
+			`backend "b" did not answer within 99ms (the caller's deadline)`},
+		"a very short deadline": {limit{timeout: 1234567, byCaller: true}, sent,
+			`backend "b" did not answer within 1.23ms (the caller's deadline)`},
+		"unsent": {limit{byCaller: true}, Lease{},
+			`backend "b" was not called: the caller's deadline passed before the call was sent`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &attempt{backend: &Backend{name: "b"}, lease: tt.lease, limit: tt.limit}
+			a.peer.Addr = &net.TCPAddr{}
+			if got := a.timedOut().Error(); got != tt.want {
+				t.Errorf("%s\nwant %s", got, tt.want)
+			}
+		})
+	}
 }
 
 func TestMethodLimit(t *testing.T) {
