@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +27,16 @@ type demoOptions struct {
 	envFile           string
 }
 
+// check finds addresses that are none.
+func (o *demoOptions) check() error {
+	for _, f := range []struct{ flag, address string }{{"http", o.http}, {"grpc", o.grpc}, {"admin", o.admin}} {
+		if err := needListenAddress(f.flag, f.address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func newDemo(takeLogs func(*slog.Logger)) *cobra.Command {
 	var o demoOptions
 	cmd := &cobra.Command{
@@ -38,6 +52,9 @@ written to a file once the gateway is ready.`,
   gateway demo --http 127.0.0.1:0 --grpc 127.0.0.1:0 --admin 127.0.0.1:0 --env-file demo.env`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			log := telemetry.NewLogger(config.Log{Level: "warn", Format: "text"}, cmd.ErrOrStderr())
 			// A stream that is ended at the terminal is a warning to libraries.
 			takeLogs(telemetry.NewLogger(config.Log{Level: "error", Format: "text"}, cmd.ErrOrStderr()))
@@ -70,7 +87,7 @@ func runDemo(ctx context.Context, o demoOptions, stdout io.Writer, log *slog.Log
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	return serveConfig(ctx, cfg, log, func(gw *gateway.Gateway) error {
+	err = serveConfig(ctx, cfg, log, func(gw *gateway.Gateway) error {
 		ready := demoReady{
 			HTTP: dialable(gw.HTTPAddr()), GRPC: dialable(gw.GRPCAddr()), Admin: dialable(gw.AdminAddr()),
 			Redis: store.address, App: store.app, Token: store.token,
@@ -83,6 +100,21 @@ func runDemo(ctx context.Context, o demoOptions, stdout io.Writer, log *slog.Log
 		}
 		return ready.writeEnvFile(o.envFile)
 	})
+	return portTaken(err)
+}
+
+// portTaken says by which flag another port is chosen, where err is that one is
+// taken: the demo has no config file whose keys it could name.
+func portTaken(err error) error {
+	var op *net.OpError
+	if !errors.Is(err, syscall.EADDRINUSE) || !errors.As(err, &op) {
+		return err
+	}
+	listener, _, ok := strings.Cut(err.Error(), ".address: ")
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("--%s: %w; try --%s 127.0.0.1:0", listener, op, listener)
 }
 
 func demoConfig(o demoOptions, redis, shop string) *config.Config {
@@ -90,7 +122,7 @@ func demoConfig(o demoOptions, redis, shop string) *config.Config {
 	cfg.HTTP.Address, cfg.GRPC.Address, cfg.Admin.Address = o.http, o.grpc, o.admin
 	cfg.GRPC.Reflection = true
 	cfg.Redis.Addresses = []string{redis}
-	cfg.Shutdown.DrainTimeout = demoDrainTimeout
+	cfg.Shutdown.Delay, cfg.Shutdown.DrainTimeout = 0, demoDrainTimeout
 	b := config.DefaultBackend("shop")
 	b.Endpoints = []string{shop}
 	b.Reflection = true

@@ -51,12 +51,21 @@ func TestExitStatus(t *testing.T) {
 		{"token rotate --app acme --redis 127.0.0.1:1", exitUsage, "--app and --id"},
 		{"token rotate --app acme --id x --grace -1s --redis 127.0.0.1:1", exitUsage, "--grace must not be negative"},
 		{"token revoke --app acme --redis 127.0.0.1:1", exitUsage, "--id ID, or --all"},
-		{"token revoke --app acme --id x --all --redis 127.0.0.1:1", exitUsage, "--id ID, or --all"},
+		{"token revoke --app acme --id x --all --redis 127.0.0.1:1", exitUsage, "give --id or --all, not both"},
+		{"token revoke --app a.b --all --redis 127.0.0.1:1", exitUsage, "--app: the app id has"},
+		{"token rotate --app a.b --id x --redis 127.0.0.1:1", exitUsage, "--app: the app id has"},
+		{"token list --app a.b --redis 127.0.0.1:1", exitUsage, "--app: the app id has"},
+		{"token issue --app a.b --redis 127.0.0.1:1", exitUsage, "--app: the app id has"},
+		{"token issue --app acme --redis 127.0.0.1:1 --ttl 30d", exitUsage, "; write hours: 720h"},
+		{"token list --redis localhost", exitUsage, `--redis: "localhost" is not host:port`},
+		{"--version", exitOK, ""},
 		{"token revoke --id x --redis 127.0.0.1:1", exitUsage, "--app is missing"},
-		{"demo --http nonsense", exitFailed, "http.address"},
+		{"demo --http nonsense", exitUsage, `--http: "nonsense" is not host:port`},
+		{"demo --admin localhost:", exitUsage, `--admin: "localhost:" is not host:port`},
 		{"demo --env-file no/such/folder/demo.env --http 127.0.0.1:0 --grpc 127.0.0.1:0 --admin 127.0.0.1:0", exitFailed, "env file"},
 		{"health --admin 127.0.0.1:1", exitFailed, "asking the gateway"},
 		{"health --admin nonsense::", exitUsage, "is not host:port"},
+		{"health --admin localhost", exitUsage, `--admin: "localhost" is not host:port`},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			t.Parallel()

@@ -22,6 +22,9 @@ For health checks of containers, where there is no shell and no curl.`,
 		Example: `  gateway health --admin 127.0.0.1:9091`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needAddress("admin", admin); err != nil {
+				return err
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			return askReady(ctx, cmd.OutOrStdout(), admin)

@@ -2,8 +2,8 @@
 // shows itself off (demo), checks configurations, prints route tables, and
 // issues, lists, rotates and revokes tokens.
 //
-// Its exit status is 0, 1 when what was asked for failed, and 2 when it was
-// asked for in the wrong way.
+// Its exit status is 0, 1 when what was asked for failed, 2 when it was asked
+// for in the wrong way, and 130 when a second signal ended it at once.
 package main
 
 import (

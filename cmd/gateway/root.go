@@ -62,6 +62,10 @@ func newRoot(takeLogs func(*slog.Logger)) *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "gateway",
 		Short: "rpcgate, a multi-tenant gateway from HTTP/JSON and gRPC to gRPC backends",
+		Long: `rpcgate, a multi-tenant gateway from HTTP/JSON and gRPC to gRPC backends.
+
+The exit status is 0; 1 when what was asked for failed; 2 when it was asked for
+in the wrong way; 130 when a second SIGINT or SIGTERM ended it at once.`,
 		Example: `  gateway demo
   gateway serve -c gateway.yaml`,
 		SilenceErrors: true,
@@ -69,7 +73,9 @@ func newRoot(takeLogs func(*slog.Logger)) *cobra.Command {
 	},
 		newServe(takeLogs), newDemo(takeLogs), newCheck(), newRoutes(takeLogs), newToken(), newHealth(), newVersion())
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.Version = buildText()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	return root
 }
 

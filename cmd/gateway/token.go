@@ -53,6 +53,11 @@ func (f *storeFlags) settings() (config.Redis, config.Auth, error) {
 		}
 		return cfg.Redis, cfg.Auth, nil
 	case len(f.redis) > 0:
+		for _, address := range f.redis {
+			if err := needAddress("redis", address); err != nil {
+				return config.Redis{}, config.Auth{}, err
+			}
+		}
 		cfg := config.Defaults()
 		cfg.Redis.Addresses = f.redis
 		return cfg.Redis, cfg.Auth, nil
@@ -79,7 +84,7 @@ func (f *storeFlags) with(ctx context.Context, do func(context.Context, *auth.St
 
 // printIssued prints a token that was just made: to stdout nothing but the
 // token, so that `TOKEN=$(gateway token issue …)` works, and to stderr what a
-// person wants to know of it.
+// person wants to know of it, and the remark.
 func printIssued(cmd *cobra.Command, format output, issued auth.Issued, remark string) error {
 	if format == outputJSON {
 		return printJSON(cmd.OutOrStdout(), struct { // Issued itself prints without the token
@@ -87,8 +92,12 @@ func printIssued(cmd *cobra.Command, format output, issued auth.Issued, remark s
 			auth.TokenInfo
 		}{issued.Token, issued.TokenInfo})
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "Token %s of app %s; expires: %s. %sIt is shown this once: keep it.\n",
-		issued.ID, issued.App, instant(issued.Expires, "never"), remark)
+	name := "Token"
+	if issued.ID != "" { // one in go-zero's layout has none
+		name += " " + issued.ID
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s of app %s; expires: %s. It is shown this once: keep it.%s\n",
+		name, issued.App, instant(issued.Expires, "never"), remark)
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), issued.Token)
 	return err
 }

@@ -29,8 +29,8 @@ The token alone goes to standard output.`,
 	cmd.Flags().StringVar(&o.Note, "note", "", "a `TEXT` to know it by")
 	cmd.Flags().DurationVar(&o.TTL, "ttl", 0, "how long it is valid; 0: until revoked")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if o.App == "" {
-			return usagef("--app is missing")
+		if err := needApp(o.App); err != nil {
+			return err
 		}
 		if err := notNegative("ttl", o.TTL); err != nil {
 			return err

@@ -23,18 +23,24 @@ func newTokenList() *cobra.Command {
 	format := outputFlag(cmd)
 	cmd.Flags().StringVar(&app, "app", "", "only the tokens of `APP`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("app") {
+			if err := needApp(app); err != nil {
+				return err
+			}
+		}
 		return store.with(cmd.Context(), func(ctx context.Context, s *auth.Store) error {
 			tokens, err := s.List(ctx, app)
 			if err != nil {
 				return err
 			}
-			if *format == outputJSON {
-				if tokens == nil {
-					tokens = []auth.TokenInfo{} // [], not null
-				}
-				return printJSON(cmd.OutOrStdout(), tokens)
-			}
 			now := time.Now()
+			if *format == outputJSON {
+				list := make([]tokenJSON, 0, len(tokens)) // [], not null
+				for _, t := range tokens {
+					list = append(list, tokenJSON{t, tokenState(t, now)})
+				}
+				return printJSON(cmd.OutOrStdout(), list)
+			}
 			rows := make([][]string, 0, len(tokens))
 			for _, t := range tokens {
 				rows = append(rows, []string{t.App, t.ID, instant(t.Created, "-"), instant(t.Expires, "never"), tokenState(t, now), t.Note})
@@ -43,6 +49,12 @@ func newTokenList() *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// tokenJSON is a token as scripts get it.
+type tokenJSON struct {
+	auth.TokenInfo
+	State string `json:"state"`
 }
 
 // tokenState is what the token is good for, in a word or two.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -16,9 +17,10 @@ func newTokenRevoke() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke",
 		Short: "Make a token, or all of an app's, invalid at once",
-		Long: `Remove a token, or all tokens of an app, from Redis. Every gateway that is
-connected to it forgets them within a second and closes their connections.`,
-		Example: `  gateway token revoke --app acme --id 5f3a… --redis 127.0.0.1:6379
+		Long: `Make a token, or all tokens of an app, invalid in Redis. Every gateway that is
+connected to it forgets them within a second and closes their connections.
+A revoked token stays listed, as revoked, for 30 days.`,
+		Example: `  gateway token revoke --app acme --id k7wq2mz4ntd3x5pb --redis 127.0.0.1:6379
   gateway token revoke --app acme --all -c gateway.yaml`,
 		Args: noArgs,
 	}
@@ -28,14 +30,21 @@ connected to it forgets them within a second and closes their connections.`,
 	cmd.Flags().StringVar(&id, "id", "", "the token's `ID`, as list shows it")
 	cmd.Flags().BoolVar(&all, "all", false, "all tokens of the app")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if app == "" {
-			return usagef("--app is missing")
+		if err := needApp(app); err != nil {
+			return err
 		}
-		if (id == "") != all {
+		switch {
+		case id == "" && !all:
 			return usagef("say which token: --id ID, or --all")
+		case id != "" && all:
+			return usagef("give --id or --all, not both")
 		}
 		return store.with(cmd.Context(), func(ctx context.Context, s *auth.Store) error {
-			if err := s.Revoke(ctx, app, id); err != nil {
+			err := s.Revoke(ctx, app, id)
+			switch {
+			case all && errors.Is(err, auth.ErrNoToken):
+				return fmt.Errorf("app %s has no tokens", app)
+			case err != nil:
 				return err
 			}
 			if *format == outputJSON {
@@ -49,7 +58,7 @@ connected to it forgets them within a second and closes their connections.`,
 			if all {
 				what = "all tokens"
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Revoked %s of app %s.\n", what, app)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Revoked %s of app %s.\n", what, app)
 			return err
 		})
 	}

@@ -20,7 +20,7 @@ func newTokenRotate() *cobra.Command {
 		Long: `Make a new token with the note and the lifetime of an old one, and print it as
 issue does. The old one stays valid for --grace, so that its users can change
 over; with --grace 0s it is revoked at once.`,
-		Example: `  gateway token rotate --app acme --id 5f3a… --grace 24h --redis 127.0.0.1:6379`,
+		Example: `  gateway token rotate --app acme --id k7wq2mz4ntd3x5pb --grace 24h --redis 127.0.0.1:6379`,
 		Args:    noArgs,
 	}
 	store.add(cmd)
@@ -32,6 +32,9 @@ over; with --grace 0s it is revoked at once.`,
 		if app == "" || id == "" {
 			return usagef("--app and --id say which token to rotate")
 		}
+		if err := needApp(app); err != nil {
+			return err
+		}
 		if err := notNegative("grace", grace); err != nil {
 			return err
 		}
@@ -40,7 +43,11 @@ over; with --grace 0s it is revoked at once.`,
 			if err != nil {
 				return err
 			}
-			return printIssued(cmd, *format, issued, fmt.Sprintf("Token %s stays valid for %s. ", id, grace))
+			remark := fmt.Sprintf(" The old token %s stays valid for %s.", id, grace)
+			if grace == 0 {
+				remark = fmt.Sprintf(" The old token %s is revoked.", id)
+			}
+			return printIssued(cmd, *format, issued, remark)
 		})
 	}
 	return cmd

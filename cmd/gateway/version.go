@@ -41,17 +41,23 @@ func newVersion() *cobra.Command {
 	}
 	format := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		b := currentBuild()
-		platform := runtime.GOOS + "/" + runtime.GOARCH
 		if *format == outputJSON {
+			b := currentBuild()
 			return printJSON(cmd.OutOrStdout(), map[string]string{
-				"version": b.Version, "revision": b.Revision, "go": runtime.Version(), "platform": platform,
+				"version": b.Version, "revision": b.Revision, "go": runtime.Version(), "platform": platform(),
 			})
 		}
-		words := []string{"rpcgate", b.Version, b.Revision, runtime.Version(), platform}
-		words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(words, " "))
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), buildText())
 		return err
 	}
 	return cmd
 }
+
+// buildText is the build in one line.
+func buildText() string {
+	b := currentBuild()
+	words := []string{"rpcgate", b.Version, b.Revision, runtime.Version(), platform()}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
