@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -43,51 +44,63 @@ func joinPath(at, path string) string {
 	}
 }
 
-// jsonReasons are the faults that protojson tells apart. Anchored: further on,
-// its text quotes the caller's.
-var jsonReasons = []struct {
+// jsonFault is a fault that protojson tells apart, and our words for it.
+type jsonFault struct {
 	pattern *regexp.Regexp
 	reason  string
-}{
-	{regexp.MustCompile(`^unknown field `), "no such field"},
-	{regexp.MustCompile(`^duplicate (field|map key|"@type" field|"value" field)`), "given more than once"},
-	{regexp.MustCompile(`^invalid value for (\w+) (?:field|key)`), "not a valid $1"},
-	{regexp.MustCompile(`^error parsing .*oneof [\w.]*?(\w+) is already set$`), "another member of oneof $1 is set already"},
-	{regexp.MustCompile(`^invalid (google\.protobuf\.\w+)(?: value|:)`), "not a valid $1"},
-	{regexp.MustCompile(`^(google\.protobuf\.\w+) value out of range`), "out of range for $1"},
-	{regexp.MustCompile(`^google\.protobuf\.FieldMask\.paths contains invalid path`), "not a valid google.protobuf.FieldMask"},
-	{regexp.MustCompile(`^unable to resolve "`), "the type is not known"},
-	{regexp.MustCompile(`^missing "(@type|value)" field`), `"$1" is missing`},
-	{regexp.MustCompile(`^@type field`), `"@type" is not the URL of a type`},
-	{regexp.MustCompile(`^message .* cannot be extended by`), "not an extension of this message"},
-	{regexp.MustCompile(`^exceeded max recursion depth`), "nested too deeply"},
-	{regexp.MustCompile(`^invalid UTF-8`), "not valid UTF-8"},
-	{regexp.MustCompile(`^invalid escape code`), "malformed escape in a string"},
-	{regexp.MustCompile(`^invalid character .* in string`), "control character in a string"},
-	{regexp.MustCompile(`^unexpected (EOF|end of JSON)`), "the JSON ends too early"},
-	{regexp.MustCompile(`^unexpected character .*missing ":"`), `malformed JSON: missing ":" after a name`},
-	{regexp.MustCompile(`^unexpected token \{`), "unexpected object"},
-	{regexp.MustCompile(`^unexpected token \[`), "unexpected array"},
-	{regexp.MustCompile(`^unexpected token "`), "unexpected string"},
-	{regexp.MustCompile(`^unexpected token [-0-9]`), "unexpected number"},
-	{regexp.MustCompile(`^unexpected token (null|true|false|[\]},])`), "unexpected $1"},
 }
+
+// jsonPatterns are what the texts of errors are read with.
+type jsonPatterns struct {
+	head, position *regexp.Regexp
+	faults         []jsonFault
+}
+
+// patterns are compiled when the first bad body comes: most programs that link
+// this package in, as the command's other subcommands do, never see one.
+var patterns = sync.OnceValue(func() *jsonPatterns {
+	fault := func(pattern, reason string) jsonFault { return jsonFault{regexp.MustCompile(pattern), reason} }
+	return &jsonPatterns{
+		head:     regexp.MustCompile(`^(?:proto: *)?(?:syntax error *)?(?:\(line \d+:\d+\): *)?`),
+		position: regexp.MustCompile(`\(line (\d+):(\d+)\)`),
+		// Anchored: further on, the text quotes the caller's.
+		faults: []jsonFault{
+			fault(`^unknown field `, "no such field"),
+			fault(`^duplicate (field|map key|"@type" field|"value" field)`, "given more than once"),
+			fault(`^invalid value for (\w+) (?:field|key)`, "not a valid $1"),
+			fault(`^error parsing .*oneof [\w.]*?(\w+) is already set$`, "another member of oneof $1 is set already"),
+			fault(`^invalid (google\.protobuf\.\w+)(?: value|:)`, "not a valid $1"),
+			fault(`^(google\.protobuf\.\w+) value out of range`, "out of range for $1"),
+			fault(`^google\.protobuf\.FieldMask\.paths contains invalid path`, "not a valid google.protobuf.FieldMask"),
+			fault(`^unable to resolve "`, "the type is not known"),
+			fault(`^missing "(@type|value)" field`, `"$1" is missing`),
+			fault(`^@type field`, `"@type" is not the URL of a type`),
+			fault(`^message .* cannot be extended by`, "not an extension of this message"),
+			fault(`^exceeded max recursion depth`, "nested too deeply"),
+			fault(`^invalid UTF-8`, "not valid UTF-8"),
+			fault(`^invalid escape code`, "malformed escape in a string"),
+			fault(`^invalid character .* in string`, "control character in a string"),
+			fault(`^unexpected (EOF|end of JSON)`, "the JSON ends too early"),
+			fault(`^unexpected character .*missing ":"`, `malformed JSON: missing ":" after a name`),
+			fault(`^unexpected token \{`, "unexpected object"),
+			fault(`^unexpected token \[`, "unexpected array"),
+			fault(`^unexpected token "`, "unexpected string"),
+			fault(`^unexpected token [-0-9]`, "unexpected number"),
+			fault(`^unexpected token (null|true|false|[\]},])`, "unexpected $1"),
+		},
+	}
+})
 
 // jsonReason says what is wrong in words of our own, without quoting values.
 func jsonReason(text string) string {
-	text = errorHead.ReplaceAllString(text, "")
-	for _, r := range jsonReasons {
-		if m := r.pattern.FindStringSubmatchIndex(text); m != nil {
-			return string(r.pattern.ExpandString(nil, r.reason, text, m))
+	text = patterns().head.ReplaceAllString(text, "")
+	for _, f := range patterns().faults {
+		if m := f.pattern.FindStringSubmatchIndex(text); m != nil {
+			return string(f.pattern.ExpandString(nil, f.reason, text, m))
 		}
 	}
 	return "malformed JSON"
 }
-
-var (
-	errorHead     = regexp.MustCompile(`^(?:proto: *)?(?:syntax error *)?(?:\(line \d+:\d+\): *)?`)
-	errorPosition = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
-)
 
 // jsonOffset finds the byte of the body that an error is about.
 func jsonOffset(body []byte, shift int, err error, text string) (int, bool) {
@@ -96,7 +109,7 @@ func jsonOffset(body []byte, shift int, err error, text string) (int, bool) {
 		return min(max(int(syntax.Offset)-1, 0), len(body)), true
 	}
 	var line, column int
-	m := errorPosition.FindString(text)
+	m := patterns().position.FindString(text)
 	if n, _ := fmt.Sscanf(m, "(line %d:%d)", &line, &column); n != 2 {
 		return 0, false
 	}
