@@ -429,3 +429,17 @@ func TestBackPressure(t *testing.T) {
 		t.Errorf("Forward: %v", err)
 	}
 }
+
+// The balancer is told of streams where it measures latency.
+func TestStreamsAreMarked(t *testing.T) {
+	for _, policy := range []string{"p2c_ewma", "round_robin"} {
+		b := newBackend(t, "127.0.0.1:1", func(c *config.Backend) { c.Balancer.Policy = policy }, Options{})
+		for _, r := range roads() {
+			a := &attempt{backend: b, request: &r}
+			want := policy == "p2c_ewma" && a.streams()
+			if marked := a.outgoing(t.Context()) != t.Context(); marked != want {
+				t.Errorf("%s, %s: marked %v, want %v", policy, road(r), marked, want)
+			}
+		}
+	}
+}
