@@ -22,6 +22,7 @@ help: ## list the targets
 
 .PHONY: test
 test: deps lint ## everything CI checks: what it needs, lint, generated code, tests with the race detector
+	$(foreach m,$(MODULES),go test -C $(m) -race -timeout 20m ./... &&) true
 	go test -race -timeout 20m ./...
 
 .PHONY: quick
@@ -33,6 +34,7 @@ lint: $(BIN)/golangci-lint ## go vet, golangci-lint, and whether generated code 
 	go vet ./...
 	$(foreach m,$(MODULES),go vet -C $(m) ./... &&) true
 	golangci-lint run ./...
+	$(foreach m,$(MODULES),(cd $(m) && golangci-lint run -c $(CURDIR)/.golangci.yml ./...) &&) true
 	$(PROTOGEN) -check $(PROTOS)
 
 .PHONY: fuzz
