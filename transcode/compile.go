@@ -111,6 +111,9 @@ func (c *Compiler) Compile(md protoreflect.MethodDescriptor, b Binding) (*Method
 		if m.body, err = resolvePath(m.input, b.Body); err != nil {
 			return nil, fault(fmt.Sprintf("body %q", b.Body), "%v", err)
 		}
+		if leaf := m.body[len(m.body)-1]; leaf.inside() == nil && leaf.hidden() {
+			return nil, fault(fmt.Sprintf("body %q", b.Body), "another field has the JSON name %q too", leaf.jsonName)
+		}
 		m.bound = append(m.bound, m.body)
 	}
 	if b.ResponseBody != "" {
@@ -175,6 +178,12 @@ func (f *fieldPlan) inside() *messagePlan {
 		return nil
 	}
 	return f.message
+}
+
+// hidden: protojson finds another field by this one's JSON name.
+func (f *fieldPlan) hidden() bool {
+	found := f.desc.ContainingMessage().Fields().ByJSONName(f.jsonName)
+	return found == nil || found.Number() != f.num
 }
 
 // bindable says why a path variable cannot be bound to a field, or nil.

@@ -121,6 +121,20 @@ func TestTwinsAreProtojsons(t *testing.T) {
 	}
 }
 
+// TestBodyOfClashingField: the engines agree on the field that the body is,
+// also where its proto name is another's JSON name.
+func TestBodyOfClashingField(t *testing.T) {
+	m := compile(t, "everything.Service.EchoClashing", transcode.Binding{Body: "bar"}, defaults)
+	slow, err := m.SlowBody(nil, []byte("1"))
+	if direct, ok := m.DirectBody(nil, []byte("1")); err != nil || !ok || string(direct) != string(slow) {
+		t.Errorf("direct % x (%v), slow % x (%v)", direct, ok, slow, err)
+	}
+	_, err = transcode.Compile(method(t, twins), transcode.Binding{Body: "fooBar"}, defaults, testSchema().types)
+	if want := `body "fooBar": another field has the JSON name "fooBar" too`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("err = %v, want …%s…", err, want)
+	}
+}
+
 // TestMethodIsConcurrent is for the race detector.
 func TestMethodIsConcurrent(t *testing.T) {
 	m := compile(t, echo, transcode.Binding{Body: "sub", Vars: []string{"string_value"}}, defaults)

@@ -3,6 +3,7 @@ package transcode
 import (
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -65,14 +66,14 @@ func (m *Method) slowBody(dst, body []byte) ([]byte, error) {
 		return wrap(dst, start, m.body), nil
 	}
 	// protojson knows messages only: a body that is one value of a field is given to it as a message of that
-	// field alone. It must be one value, or it could name further fields.
+	// field alone. It must be one value, or it could name further fields. The JSON name is what protojson finds
+	// this field by, whatever the others are called.
 	if !json.Valid(body) {
 		return dst, jsonError(body, 0, pathString(m.body), json.Unmarshal(body, new(any)))
 	}
-	object := make([]byte, 0, len(body)+len(leaf.name)+5)
-	object = append(object, `{"`...)
-	object = append(append(object, leaf.name...), `":`...)
-	shift := len(object)
+	object, _ := appendString([]byte{'{'}, []byte(leaf.jsonName))
+	object = append(object, ':')
+	shift := utf8.RuneCount(object)
 	object = append(append(object, body...), '}')
 	msg := dynamicpb.NewMessage(leaf.desc.ContainingMessage())
 	if err := m.engine.readJSON(object, maxDepth, msg); err != nil {
