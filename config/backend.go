@@ -30,7 +30,8 @@ type Backend struct {
 	Services []string `yaml:"services"`
 	// Bind the google.api.http annotations found in the descriptors.
 	Annotations bool `yaml:"annotations" default:"true"`
-	// Bind `POST /<package.Service>/<Method>` with the whole message as body, for every method.
+	// Bind `POST /<package.Service>/<Method>` with the whole message as body, for every method whose caller does not
+	// stream.
 	DefaultBinding bool `yaml:"default_binding" default:"false"`
 	// Whether calls need a credential: required, or none for all of its routes.
 	Auth string `yaml:"auth" default:"required" enum:"required,none"`

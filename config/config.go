@@ -44,8 +44,9 @@ type Config struct {
 
 // Shutdown says how the gateway stops on SIGTERM.
 type Shutdown struct {
-	// How long readiness is off before the listeners close, so that load balancers look away first.
-	Delay time.Duration `yaml:"delay" default:"0s"`
+	// How long readiness is off before the listeners close, so that load balancers look away first. Callers with
+	// connections kept open are told to leave in this time; 0 can lose a request of theirs that is on its way.
+	Delay time.Duration `yaml:"delay" default:"1s"`
 	// How long calls in flight may take to finish; what is left then is cut off.
 	DrainTimeout time.Duration `yaml:"drain_timeout" default:"45s"`
 }

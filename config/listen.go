@@ -12,6 +12,8 @@ type HTTP struct {
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" default:"10s" min:"1ms"`
 	// How long a caller may take to send a request body; 0: as long as it takes.
 	BodyTimeout time.Duration `yaml:"body_timeout" default:"30s"`
+	// How long a caller may take to read an answer, or a message of a stream; 0: as long as it takes.
+	WriteTimeout time.Duration `yaml:"write_timeout" default:"30s"`
 	// How long an idle keep-alive connection is kept.
 	IdleTimeout time.Duration `yaml:"idle_timeout" default:"2m" min:"1ms"`
 	// How large the request line and headers may be together; beyond it the answer is 431.
@@ -95,7 +97,8 @@ type Log struct {
 	Level string `yaml:"level" default:"info" enum:"debug,info,warn,error"`
 	// json, or text for people.
 	Format string `yaml:"format" default:"json" enum:"json,text"`
-	// The share of successful calls that get an access log line, 0 to 1. Failures and slow calls always get one.
+	// The share of successful calls that get an access log line, 0 to 1. Failures and slow calls
+	// get one, up to 100 a second of each code; the rest of them are counted in the next line.
 	SuccessSample float64 `yaml:"success_sample" default:"0.01" max:"1"`
 	// From which duration on a call counts as slow.
 	SlowThreshold time.Duration `yaml:"slow_threshold" default:"500ms"`

@@ -37,7 +37,7 @@ func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64) (
 	}
 	body := io.Reader(r.Body)
 	if r.ContentLength > 0 {
-		if need := len(dst) + int(r.ContentLength) + 1; cap(dst) < need { // one more to read EOF into
+		if need := len(dst) + int(min(r.ContentLength, maxPooled)) + 1; cap(dst) < need { // one more to read EOF into
 			dst = append(make([]byte, 0, need), dst...)
 		}
 	} else {

@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/mem"
@@ -34,7 +37,7 @@ type Call struct {
 	Principal  *auth.Principal // authenticate; nil on routes without auth
 
 	peer    peer             // front: the caller's side, in its protocol
-	request rpcproxy.Request // forward
+	request rpcproxy.Request // forward; its Compressor: front
 	traffic traffic          // the Exchange methods
 }
 
@@ -44,17 +47,37 @@ type peer interface {
 	sendHeader(metadata.MD) error
 	sendMsg(mem.BufferSlice) error
 	setTrailer(metadata.MD)
-	asked() string // what was asked for, for the log
+	asked() (verb, method string) // what was asked for, for the log; no verb but in HTTP
 }
 
 // traffic counts protobuf bytes, and keeps the first of them where a route
-// wants bodies in its log. The request half belongs to RecvMsg's goroutine,
-// the response half to SendMsg's.
+// wants bodies in its log. It bears readers beside its writers: one RecvMsg may
+// still run when the call is over and logged.
 type traffic struct {
-	in, out  int64
-	keep     bool
-	request  []byte
-	response []byte
+	in, out atomic.Int64
+
+	mu                sync.Mutex // guards the bodies
+	request, response []byte
+}
+
+// bodies returns copies of what was kept.
+func (t *traffic) bodies() (request, response []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return bytes.Clone(t.request), bytes.Clone(t.response)
+}
+
+func (t *traffic) keep(dst *[]byte, msg mem.BufferSlice) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, b := range msg {
+		room := telemetry.MaxLoggedBody + 1 - len(*dst) // one more tells that there was more
+		if room <= 0 {
+			break
+		}
+		data := b.ReadOnlyData()
+		*dst = append(*dst, data[:min(room, len(data))]...)
+	}
 }
 
 var _ rpcproxy.Exchange = (*Call)(nil)
@@ -65,9 +88,9 @@ func (c *Call) RecvMsg() (msg mem.BufferSlice, err error) {
 	defer recoverTo(&err)
 	msg, err = c.peer.recvMsg()
 	if err == nil {
-		c.traffic.in += int64(msg.Len())
-		if c.traffic.keep {
-			c.traffic.request = keep(c.traffic.request, msg)
+		c.traffic.in.Add(int64(msg.Len()))
+		if c.Route.LogBodies {
+			c.traffic.keep(&c.traffic.request, msg)
 		}
 	}
 	return msg, err
@@ -83,27 +106,15 @@ func (c *Call) SendHeader(md metadata.MD) (err error) {
 // ownership of it.
 func (c *Call) SendMsg(msg mem.BufferSlice) (err error) {
 	defer recoverTo(&err)
-	c.traffic.out += int64(msg.Len())
-	if c.traffic.keep {
-		c.traffic.response = keep(c.traffic.response, msg)
+	c.traffic.out.Add(int64(msg.Len()))
+	if c.Route.LogBodies {
+		c.traffic.keep(&c.traffic.response, msg)
 	}
 	return c.peer.sendMsg(msg)
 }
 
 // SetTrailer keeps the backend's trailer for the end of the answer.
 func (c *Call) SetTrailer(md metadata.MD) { c.peer.setTrailer(md) }
-
-func keep(dst []byte, msg mem.BufferSlice) []byte {
-	for _, b := range msg {
-		room := telemetry.MaxLoggedBody + 1 - len(dst) // one more tells that there was more
-		if room <= 0 {
-			break
-		}
-		data := b.ReadOnlyData()
-		dst = append(dst, data[:min(room, len(data))]...)
-	}
-	return dst
-}
 
 // panicError is a panic that became the failure of one call.
 type panicError struct {

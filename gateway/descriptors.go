@@ -56,10 +56,9 @@ type askFunc func(context.Context) (*routes.Descriptors, error)
 // watch asks one backend for its descriptors until ctx ends: with growing
 // pauses while it does not answer, then every interval. firstDone is called
 // once, after the first try, whatever its result.
-func (d *descriptors) watch(ctx context.Context, i int, ask askFunc, firstDone func()) {
+func (d *descriptors) watch(ctx context.Context, i int, cfg config.Backend, ask askFunc, firstDone func()) {
 	first := sync.OnceFunc(firstDone)
 	defer first()
-	cfg := d.inputs[i].Backend // the Backend part is never written after start
 	backoff := reflectMinBackoff
 	for {
 		pause := jitter(cfg.ReflectionInterval)

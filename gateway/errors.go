@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -114,6 +115,18 @@ var (
 		Code: codes.InvalidArgument, Reason: "BAD_MESSAGE",
 		Message: "the method takes one request message, and more came",
 	}
+	errWrongPort = &callError{
+		Code: codes.Unimplemented, Reason: "WRONG_PORT",
+		Message: "this is the port for HTTP/JSON; gRPC is served on the gRPC port",
+	}
+	errHeadOfStream = &callError{
+		Code: codes.Unimplemented, Reason: "METHOD_NOT_ALLOWED", httpStatus: http.StatusMethodNotAllowed,
+		Message: "a stream of messages has no HEAD", allow: []string{http.MethodGet, http.MethodOptions},
+	}
+	errDraining = &callError{
+		Code: codes.Unavailable, Reason: "DRAINING", RetryAfter: time.Second,
+		Message: "the gateway is stopping and could not wait for the call any longer",
+	}
 	errDeadlinePassed = &callError{
 		Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED",
 		Message: "the caller's deadline passed before the call could be forwarded",
@@ -202,9 +215,10 @@ func describeAuth(err error) *callError {
 			Message: "the credential cannot be verified at the moment",
 		}
 	case errors.Is(err, auth.ErrMissing):
-		return refused("CREDENTIAL_MISSING", "the call carries no credential; send app and token")
+		return refused("CREDENTIAL_MISSING",
+			"the call carries no credential; send Authorization: Bearer <app>.<token>, or X-App and X-Token over HTTP, app and token over gRPC")
 	case errors.Is(err, auth.ErrMalformed):
-		return refused("CREDENTIAL_MALFORMED", "the credential is malformed")
+		return refused("CREDENTIAL_MALFORMED", auth.PublicText(err))
 	case errors.Is(err, auth.ErrExpired):
 		return refused("TOKEN_EXPIRED", "the token has expired")
 	case errors.Is(err, auth.ErrRevoked):
@@ -236,31 +250,40 @@ func describeForward(err error) *callError {
 	case errors.As(err, &open):
 		return &callError{
 			Code: codes.Unavailable, Reason: "BREAKER_OPEN", RetryAfter: max(open.RetryAfter, time.Second),
-			Message: "the backend is failing and not called for a while",
+			Message: open.Error(),
 		}
 	case errors.As(err, &unreachable):
-		return &callError{Code: codes.Unavailable, Reason: "BACKEND_UNREACHABLE", Message: unreachable.Error()}
+		return &callError{
+			Code: codes.Unavailable, Reason: "BACKEND_UNREACHABLE", RetryAfter: time.Second,
+			Message: unreachable.Error(),
+		}
 	case errors.As(err, &timeout):
 		return &callError{Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED", Message: timeout.Error()}
 	case errors.As(err, &local):
-		return &callError{Code: local.Status.Code(), Reason: localReason(local), Message: local.Error()}
+		return describeLocal(local)
 	}
 	return nil
 }
 
-// localReason names what kept a call from its backend on this side.
-func localReason(err *rpcproxy.LocalError) string {
+// describeLocal is for what kept a call from its backend, or its answer from
+// the caller, on this side.
+func describeLocal(err *rpcproxy.LocalError) *callError {
+	f := &callError{Code: err.Status.Code(), Reason: "BACKEND_CALL_FAILED", Message: err.Error()}
 	switch {
 	case errors.Is(err, rpcproxy.ErrRevoked):
-		return "TOKEN_REVOKED"
+		f.Reason = "TOKEN_REVOKED"
 	case errors.Is(err, rpcproxy.ErrPoolFull):
-		return "POOL_FULL"
+		f.Code, f.Reason, f.RetryAfter = codes.Unavailable, "POOL_FULL", time.Second
 	case errors.Is(err, rpcproxy.ErrClosed), errors.Is(err, rpcproxy.ErrDrained):
-		return "DRAINING"
-	case err.Status.Code() == codes.ResourceExhausted:
-		return "MESSAGE_TOO_LARGE"
+		f.Reason, f.RetryAfter = "DRAINING", time.Second
+	case f.Code == codes.ResourceExhausted:
+		// Not 429: the same message never fits, however long one waits.
+		f.Reason, f.httpStatus = "MESSAGE_TOO_LARGE", http.StatusRequestEntityTooLarge
+		if strings.Contains(err.Status.Message(), "received message") {
+			f.httpStatus = http.StatusBadGateway // it is the backend's
+		}
 	}
-	return "BACKEND_CALL_FAILED"
+	return f
 }
 
 // describeExchange is for what the gRPC server says of the caller's own
@@ -274,11 +297,12 @@ func describeExchange(err error) *callError {
 	if !ok {
 		return nil
 	}
-	reason := "BAD_MESSAGE"
 	if s.Code() == codes.ResourceExhausted {
-		reason = "MESSAGE_TOO_LARGE"
+		return &callError{
+			Code: s.Code(), Reason: "MESSAGE_TOO_LARGE", httpStatus: http.StatusRequestEntityTooLarge, Message: s.Message(),
+		}
 	}
-	return &callError{Code: s.Code(), Reason: reason, Message: s.Message()}
+	return &callError{Code: s.Code(), Reason: "BAD_MESSAGE", Message: s.Message()}
 }
 
 func describeContext(err error) *callError {

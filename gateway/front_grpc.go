@@ -50,9 +50,8 @@ func (f *grpcFront) handle(_ any, ss grpc.ServerStream) error {
 		return p.finish(f.g.unrouted(f.unrouted, grpcUnrouted(err))(ctx, c))
 	}
 	c.Route = route
-	c.traffic.keep = route.LogBodies
 	c.Credential, c.Refusal = auth.CredentialFromMetadata(md)
-	filterMetadata(md, c.RequestID, c.ClientIP)
+	c.Malformed = filterMetadata(md, c.RequestID, c.ClientIP)
 	c.Metadata = md
 	c.request.Compressor = requestCompressor(ctx)
 	return p.finish(snap.handlers[route.Index](ctx, c))
@@ -90,7 +89,7 @@ type grpcPeer struct {
 	givenID    bool           // the caller named its request
 }
 
-func (p *grpcPeer) asked() string { return p.method }
+func (p *grpcPeer) asked() (verb, method string) { return "", p.method }
 
 func (p *grpcPeer) recvMsg() (mem.BufferSlice, error) {
 	err := p.stream.RecvMsg(&p.in)
@@ -157,13 +156,14 @@ func (p *grpcPeer) setTrailer(md metadata.MD) {
 // finish gives the pipeline's outcome as what the grpc.Server answers. An
 // answer without headers stays one: the request id goes into its trailers.
 func (p *grpcPeer) finish(err error) error {
-	if !p.headerSent {
+	failure := describe(err)
+	if !p.headerSent || failure != nil && !p.givenID {
 		p.stream.SetTrailer(metadata.MD{keyRequestID: []string{p.call.RequestID}})
 	}
-	if failure := describe(err); failure != nil {
-		return failure.Status().Err()
+	if failure == nil {
+		return nil
 	}
-	return nil
+	return failure.Status().Err()
 }
 
 // stripAnswer takes out of a backend's metadata what the server writes itself.

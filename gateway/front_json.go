@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -34,6 +35,7 @@ func newJSONFront(g *Gateway, cfg config.HTTP) (*jsonFront, error) {
 }
 
 func (f *jsonFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer f.g.abortPanicked(r.Context())
 	snap := f.g.snapshot.Load()
 	p := &jsonPeer{front: f, w: w, r: r}
 	c := &p.call
@@ -44,21 +46,43 @@ func (f *jsonFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()[headerRequestID] = []string{c.RequestID}
 	limitBodyTime(w, r, f.cfg.BodyTimeout)
 
+	if isGRPC(r) {
+		p.finishGRPC(f.g.unrouted(f.unrouted, errWrongPort)(r.Context(), c))
+		return
+	}
 	if err := snap.table.MatchHTTP(r.Method, r.URL.EscapedPath(), &p.match); err != nil {
-		if r.Method == http.MethodOptions && answerOptions(w, err) {
+		var notAllowed *routes.MethodNotAllowedError
+		if r.Method == http.MethodOptions && errors.As(err, &notAllowed) {
+			_ = f.g.unrouted(f.unrouted, nil)(r.Context(), c)
+			setAllow(w.Header(), notAllowed.Allow)
+			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		p.finish(f.g.unrouted(f.unrouted, err)(r.Context(), c))
 		return
 	}
 	c.Route = p.match.Route
-	c.traffic.keep = c.Route.LogBodies
-	p.finish(snap.handlers[c.Route.Index](r.Context(), f.fill(c, r, forwardedFor)))
+	ctx := r.Context()
+	f.fill(c, r, forwardedFor)
+	if !c.Deadline.IsZero() {
+		// As the gRPC server does it: the caller's time bounds everything,
+		// from the look-up of the credential on.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.Deadline)
+		defer cancel()
+	}
+	p.finish(snap.handlers[c.Route.Index](ctx, c))
+}
+
+// isGRPC tells a gRPC call, which this port cannot serve, from one of HTTP.
+func isGRPC(r *http.Request) bool {
+	kind, ok := strings.CutPrefix(r.Header.Get("Content-Type"), "application/grpc")
+	return ok && (kind == "" || kind[0] == '+' || kind[0] == ';')
 }
 
 // fill reads from the request what the pipeline needs. What is wrong with it
 // refuses the call inside the pipeline, where it is counted and logged.
-func (f *jsonFront) fill(c *Call, r *http.Request, forwardedFor string) *Call {
+func (f *jsonFront) fill(c *Call, r *http.Request, forwardedFor string) {
 	c.Credential, c.Refusal = auth.CredentialFromHTTP(r.Header)
 	timeout, err := callerTimeout(r.Header)
 	if err == nil && timeout > 0 {
@@ -67,19 +91,10 @@ func (f *jsonFront) fill(c *Call, r *http.Request, forwardedFor string) *Call {
 	if err == nil {
 		c.Metadata, err = metadataFromHTTP(r, c.RequestID, c.ClientIP, forwardedFor)
 	}
-	c.Malformed = err
-	return c
-}
-
-// answerOptions answers OPTIONS for a path that has routes for other methods.
-func answerOptions(w http.ResponseWriter, err error) bool {
-	var notAllowed *routes.MethodNotAllowedError
-	if !errors.As(err, &notAllowed) {
-		return false
+	if err == nil && r.Method == http.MethodHead && c.Route.ServerStreams {
+		err = errHeadOfStream
 	}
-	setAllow(w.Header(), notAllowed.Allow)
-	w.WriteHeader(http.StatusNoContent)
-	return true
+	c.Malformed = err
 }
 
 func setAllow(h http.Header, methods []string) { h.Set("Allow", strings.Join(methods, ", ")) }

@@ -45,6 +45,7 @@ type Gateway struct {
 	servers  []*server
 	serving  sync.WaitGroup // the servers' goroutines
 	health   *healthServer  // nil without a gRPC listener
+	warnings warnings       // build's
 }
 
 // New makes a gateway of a validated config. It opens no port: Run does.

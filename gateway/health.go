@@ -51,18 +51,36 @@ const healthInterval = time.Second
 // watchHealth keeps the standard gRPC health service: "" is the gateway, a
 // backend's services are known by their full names.
 func (g *Gateway) watchHealth(ctx context.Context) {
+	known := map[string]healthpb.HealthCheckResponse_ServingStatus{}
 	for {
-		for backend, services := range g.snapshot.Load().services {
-			status := healthpb.HealthCheckResponse_NOT_SERVING
-			if g.backends[backend].Healthy() {
-				status = healthpb.HealthCheckResponse_SERVING
-			}
-			for _, service := range services {
-				g.health.SetServingStatus(service, status)
+		now := g.serviceStatuses()
+		for service := range known {
+			if _, routed := now[service]; !routed {
+				g.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVICE_UNKNOWN)
 			}
 		}
+		for service, status := range now {
+			g.health.SetServingStatus(service, status)
+		}
+		known = now
 		if !sleep(ctx, healthInterval) {
 			return
 		}
 	}
+}
+
+// serviceStatuses says of each routed service whether a backend of it is well.
+func (g *Gateway) serviceStatuses() map[string]healthpb.HealthCheckResponse_ServingStatus {
+	out := map[string]healthpb.HealthCheckResponse_ServingStatus{}
+	for backend, services := range g.snapshot.Load().services {
+		healthy := g.backends[backend].Healthy()
+		for _, service := range services {
+			if healthy {
+				out[service] = healthpb.HealthCheckResponse_SERVING
+			} else if _, ok := out[service]; !ok {
+				out[service] = healthpb.HealthCheckResponse_NOT_SERVING
+			}
+		}
+	}
+	return out
 }

@@ -62,7 +62,13 @@ func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
 	return nil
 }
 
+// lastWords is how long calls that are cut off at the drain limit have to tell
+// their callers so.
+const lastWords = time.Second
+
 func httpServer(name, address string, srv *http.Server) *server {
+	base, cutOff := context.WithCancelCause(context.Background())
+	srv.BaseContext = func(net.Listener) context.Context { return base }
 	return &server{
 		name: name, address: address,
 		serve: func(l net.Listener) error {
@@ -71,8 +77,21 @@ func httpServer(name, address string, srv *http.Server) *server {
 			}
 			return srv.Serve(l)
 		},
-		drain: srv.Shutdown,
-		close: func() { _ = srv.Close() },
+		drain: func(ctx context.Context) error {
+			err := srv.Shutdown(ctx)
+			if err == nil {
+				return nil
+			}
+			cutOff(errDraining)
+			words, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+			defer cancel()
+			_ = srv.Shutdown(words) // close ends what is left
+			return err
+		},
+		close: func() {
+			cutOff(errDraining)
+			_ = srv.Close()
+		},
 	}
 }
 
@@ -207,7 +226,7 @@ func (g *Gateway) watchBackends(ctx, starting context.Context, inputs []routes.I
 				}
 				return lease.Conn(), lease.Release, nil
 			}
-			d.watch(ctx, i, func(ctx context.Context) (*routes.Descriptors, error) {
+			d.watch(ctx, i, in.Backend, func(ctx context.Context) (*routes.Descriptors, error) {
 				return routes.Load(ctx, in.Backend, dial)
 			}, first.Done)
 		})

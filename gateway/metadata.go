@@ -88,7 +88,7 @@ func permanentKey(header string) string {
 func reservedKey(key string) bool {
 	switch key {
 	case "app", "token", "authorization", "x-app", "x-token",
-		keyRequestID, keyForwardedFor, keyForwardedHost,
+		keyRequestID, keyForwardedFor, keyForwardedHost, "x-forwarded-proto", "x-forwarded-port", "forwarded", "x-real-ip",
 		"content-type", "content-length", "user-agent", "te", "trailer", "host",
 		"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade",
 		"proxy-authorization", "grpcgateway-authorization":
@@ -142,16 +142,23 @@ func metadataFromHTTP(r *http.Request, requestID, clientIP, forwardedFor string)
 }
 
 // filterMetadata takes what callers may not set out of md, in place, and adds
-// what the gateway says of the call.
-func filterMetadata(md metadata.MD, requestID, clientIP string) {
-	for key := range md {
-		if reservedKey(key) || strings.HasPrefix(key, "grpcgateway-") {
+// what the gateway says of the call. What gRPC does not allow is refused, as it
+// could not be sent on: grpc-go's server lets it in.
+func filterMetadata(md metadata.MD, requestID, clientIP string) error {
+	for key, values := range md {
+		switch {
+		case reservedKey(key), strings.HasPrefix(key, "grpcgateway-"):
 			delete(md, key)
+		case !validKey(key):
+			return badRequest("BAD_METADATA", "a metadata key is not valid")
+		case !strings.HasSuffix(key, "-bin") && !validValues(values):
+			return badRequest("BAD_METADATA", "metadata "+key+" has bytes that are not printable ASCII")
 		}
 	}
 	own := [2]string{requestID, clientIP}
 	md[keyRequestID] = own[0:1:1]
 	md[keyForwardedFor] = own[1:2:2]
+	return nil
 }
 
 // addMetadata writes a backend's metadata as HTTP headers with a prefix.

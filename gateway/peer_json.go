@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
@@ -33,7 +34,7 @@ type jsonPeer struct {
 	committed bool        // sendMsg: a stream's status line is out
 }
 
-func (p *jsonPeer) asked() string { return p.r.URL.Path }
+func (p *jsonPeer) asked() (verb, method string) { return p.r.Method, p.r.URL.Path }
 
 func (p *jsonPeer) recvMsg() (mem.BufferSlice, error) {
 	if p.received {
@@ -108,10 +109,28 @@ func (p *jsonPeer) writeLine(line []byte) error {
 	if !p.committed {
 		p.commitStream()
 	}
-	if _, err := p.w.Write(line); err != nil {
-		return errors.Join(context.Canceled, err) // the caller hung up
+	defer p.limitWrite()()
+	_, err := p.w.Write(line)
+	if err == nil {
+		err = http.NewResponseController(p.w).Flush() // where most failures show
 	}
-	return http.NewResponseController(p.w).Flush()
+	if err != nil {
+		return errors.Join(context.Canceled, err) // the caller hung up, or does not read
+	}
+	return nil
+}
+
+// limitWrite bounds how long the caller may take to read what is written next.
+// What it returns lifts the limit: on HTTP/2 one that runs out resets the
+// stream, whether something is being written or not.
+func (p *jsonPeer) limitWrite() (lift func()) {
+	timeout := p.front.cfg.WriteTimeout
+	if timeout <= 0 {
+		return func() {}
+	}
+	control := http.NewResponseController(p.w)
+	_ = control.SetWriteDeadline(time.Now().Add(timeout)) // net/http's writers can
+	return func() { _ = control.SetWriteDeadline(time.Time{}) }
 }
 
 func (p *jsonPeer) commitStream() {
@@ -190,7 +209,23 @@ func (p *jsonPeer) writeWhole(code int, body []byte) {
 	}
 	p.takeLeave(h)
 	p.w.WriteHeader(code)
+	if len(body) > smallAnswer {
+		defer p.limitWrite()()
+	}
 	_, _ = p.w.Write(body) // the caller may be gone; there is nobody to tell
+}
+
+// smallAnswer fits into net/http's own buffer: writing it never waits.
+const smallAnswer = 2 << 10
+
+// finishGRPC answers a gRPC caller that came to the wrong port in gRPC's words.
+func (p *jsonPeer) finishGRPC(err error) {
+	failure := describe(err)
+	h := p.w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", strconv.Itoa(int(failure.Code)))
+	h.Set("Grpc-Message", failure.Message)
+	p.w.WriteHeader(http.StatusOK)
 }
 
 // finishStream ends a stream whose status line is out: its status goes into

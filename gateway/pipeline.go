@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -36,7 +37,9 @@ func chain(last Handler, steps ...step) Handler {
 // The stages in parentheses have their place but no step yet.
 func (g *Gateway) pipeline(r *routes.Route, backend Forwarder, o *telemetry.CallObserver) Handler {
 	steps := []step{recoverPanics(g.log), g.observe(o)}
-	if !r.AuthNone {
+	if r.AuthNone {
+		steps = append(steps, skipAuth(g.authOutcomes))
+	} else {
 		steps = append(steps, authenticate(g.verifier, g.authOutcomes))
 	}
 	steps = append(steps, checkRequest)
@@ -79,7 +82,7 @@ func (g *Gateway) observe(o *telemetry.CallObserver) step {
 		return func(ctx context.Context, c *Call) (err error) {
 			o.Start()
 			// What is recorded if next does not return but panics.
-			failure := &callError{Code: codes.Internal, Reason: "PANIC"}
+			failure := &callError{Code: codes.Internal, Reason: "INTERNAL"}
 			defer func() {
 				code := codes.OK
 				if failure != nil {
@@ -102,17 +105,30 @@ func (g *Gateway) observe(o *telemetry.CallObserver) step {
 func (g *Gateway) logCall(ctx context.Context, c *Call, failure *callError, code codes.Code, took time.Duration) {
 	rec := telemetry.Record{
 		Protocol: c.Protocol, RequestID: c.RequestID,
-		Code: code, Duration: took, BytesIn: c.traffic.in, BytesOut: c.traffic.out,
-		RequestBody: c.traffic.request, ResponseBody: c.traffic.response,
+		Code: code, Duration: took, BytesIn: c.traffic.in.Load(), BytesOut: c.traffic.out.Load(),
 	}
-	rec.Method = c.peer.asked()
+	rec.Verb, rec.Method = c.peer.asked()
+	if rec.Verb != "" {
+		rec.HTTPStatus = http.StatusOK
+		if failure != nil {
+			rec.HTTPStatus = failure.HTTPStatus()
+		}
+	}
 	if c.Route != nil {
+		if c.Route.LogBodies {
+			rec.RequestBody, rec.ResponseBody = c.traffic.bodies()
+		}
 		rec.Route, rec.Backend = c.Route.Label, c.Route.Backend
 		rec.Streaming = c.Route.ClientStreams || c.Route.ServerStreams
 	}
 	rec.ClientIP, _ = netip.ParseAddr(c.ClientIP) // a Unix socket's peer has none
 	if c.Principal != nil {
 		rec.App, rec.TokenID = c.Principal.App, c.Principal.TokenID
+	} else if failure != nil && failure.Code == codes.Unauthenticated {
+		rec.ClaimedApp = c.Credential.App
+		if token, err := auth.ParseToken(c.Credential.Token); err == nil {
+			rec.ClaimedTokenID = token.ID
+		}
 	}
 	if failure != nil {
 		rec.Reason, rec.Err = failure.Reason, failure.cause
@@ -142,6 +158,16 @@ func authenticate(v Verifier, outcomes *telemetry.Auth) step {
 	}
 }
 
+// skipAuth stands in for authenticate on routes that need no credential.
+func skipAuth(outcomes *telemetry.Auth) step {
+	return func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) error {
+			outcomes.Count(telemetry.AuthSkipped)
+			return next(ctx, c)
+		}
+	}
+}
+
 // authOutcome names the result of a verification for metrics.
 func authOutcome(err error) telemetry.AuthOutcome {
 	switch {
@@ -157,6 +183,8 @@ func authOutcome(err error) telemetry.AuthOutcome {
 		return telemetry.AuthRevoked
 	case errors.Is(err, auth.ErrInvalid):
 		return telemetry.AuthInvalid
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return telemetry.AuthAbandoned
 	}
 	return telemetry.AuthUnavailable
 }

@@ -51,7 +51,7 @@ func (p silentPeer) recvMsg() (mem.BufferSlice, error) {
 func (silentPeer) sendHeader(metadata.MD) error  { return nil }
 func (silentPeer) sendMsg(mem.BufferSlice) error { return nil }
 func (silentPeer) setTrailer(metadata.MD)        {}
-func (silentPeer) asked() string                 { return "/shop.UserService/GetUser" }
+func (silentPeer) asked() (verb, method string)  { return "GET", "/v1/users/7" }
 
 // bench is a gateway without listeners, and what it logged.
 func newTestGateway(v Verifier) (*Gateway, *bytes.Buffer, *prometheus.Registry) {

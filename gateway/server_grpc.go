@@ -24,6 +24,8 @@ func newGRPCServer(g *Gateway, cfg config.GRPC, h *healthServer) (*grpc.Server, 
 	opts := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(serverCodec{raw: rpcproxy.RawCodec(), proto: encoding.GetCodecV2(proto.Name)}),
 		grpc.UnknownServiceHandler(front.handle),
+		grpc.StreamInterceptor(g.recoverStreams),
+		grpc.UnaryInterceptor(g.recoverUnary),
 		grpc.MaxRecvMsgSize(int(cfg.MaxMessageSize)),
 		grpc.MaxHeaderListSize(uint32(cfg.MaxHeaderSize)),
 		grpc.MaxConcurrentStreams(cfg.MaxConcurrentStreams),
@@ -39,7 +41,7 @@ func newGRPCServer(g *Gateway, cfg config.GRPC, h *healthServer) (*grpc.Server, 
 		grpc.WaitForHandlers(true),
 	}
 	if cfg.TLS != nil {
-		tlsConfig, err := serverTLS(cfg.TLS)
+		tlsConfig, err := serverTLS(cfg.TLS, g.log)
 		if err != nil {
 			return nil, fmt.Errorf("grpc.tls: %w", err)
 		}

@@ -26,7 +26,7 @@ func newHTTPServer(h http.Handler, cfg config.HTTP, log *slog.Logger) (*http.Ser
 		return srv, nil
 	}
 	srv.Protocols.SetHTTP2(true)
-	tlsConfig, err := serverTLS(cfg.TLS)
+	tlsConfig, err := serverTLS(cfg.TLS, log)
 	if err != nil {
 		return nil, fmt.Errorf("http.tls: %w", err)
 	}

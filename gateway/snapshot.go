@@ -27,9 +27,7 @@ const (
 // not fit together are an error; the snapshot beside it is whole but for those.
 func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
 	table, faults := routes.Build(inputs, g.cfg.Routes)
-	for _, warning := range table.Warnings() {
-		g.log.Warn("left out of the routes", slog.String("warning", warning))
-	}
+	g.warnings.tell(g.log, table.Warnings())
 	s := &snapshot{table: table, handlers: make([]Handler, len(table.Routes())), services: map[string][]string{}}
 	for _, r := range table.Routes() {
 		backend, ok := g.backends[r.Backend]
@@ -56,4 +54,18 @@ func (g *Gateway) observer(r *routes.Route) *telemetry.CallObserver {
 		return g.calls.Bind(r.Backend, r.Label, protocolGRPC)
 	}
 	return g.calls.Bind(r.Backend, r.Label, protocolJSON)
+}
+
+// warnings tells what is left out of the routes once, and not at every refresh
+// that it goes on. It is used by one goroutine at a time.
+type warnings struct{ told map[string]bool }
+
+func (w *warnings) tell(log *slog.Logger, all []string) {
+	now := make(map[string]bool, len(all))
+	for _, warning := range all {
+		if now[warning] = true; !w.told[warning] {
+			log.Warn("left out of the routes", slog.String("warning", warning))
+		}
+	}
+	w.told = now
 }

@@ -185,12 +185,12 @@ func TestMessageLimits(t *testing.T) {
 	})
 	_, err = invoke(r.limited(t), r.conn, unaryEcho, within)
 	grpcFailed(t, err, codes.ResourceExhausted, "MESSAGE_TOO_LARGE")
-	r.call(t, "GET", "/v1/echo", "").failed(t, 429, codes.ResourceExhausted, "MESSAGE_TOO_LARGE")
+	r.call(t, "GET", "/v1/echo", "").failed(t, http.StatusBadGateway, codes.ResourceExhausted, "MESSAGE_TOO_LARGE")
 
 	// Over JSON a request may be larger than what the backend is sent.
 	b.Take()
 	r.call(t, "POST", "/v1/echo", `{"text":"`+strings.Repeat("x", 2001)+`"}`).
-		failed(t, 429, codes.ResourceExhausted, "MESSAGE_TOO_LARGE")
+		failed(t, http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "MESSAGE_TOO_LARGE")
 	nothingRead(t, b)
 
 	// Metadata over the limit never gets in. (The call before may come late.)

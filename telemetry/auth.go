@@ -6,7 +6,8 @@ import "github.com/prometheus/client_golang/prometheus"
 type AuthOutcome int
 
 // The outcomes. AuthSkipped is a call on a route that wants no credential;
-// AuthUnavailable one whose credential could not be verified at the time.
+// AuthUnavailable one whose credential could not be verified at the time;
+// AuthAbandoned one whose caller left, or ran out of time, before it was.
 const (
 	AuthAccepted AuthOutcome = iota
 	AuthSkipped
@@ -16,6 +17,7 @@ const (
 	AuthExpired
 	AuthRevoked
 	AuthUnavailable
+	AuthAbandoned
 
 	authOutcomes int = iota
 )
@@ -39,6 +41,8 @@ func (o AuthOutcome) String() string {
 		return "revoked"
 	case AuthUnavailable:
 		return "unavailable"
+	case AuthAbandoned:
+		return "abandoned"
 	default:
 		return "other"
 	}

@@ -114,6 +114,7 @@ func TestAuthOutcomes(t *testing.T) {
 	a.Count(AuthOutcome(99))
 	a.Count(AuthOutcome(-1))
 	wantSamples(t, scrape(t, reg, "rpcgate_auth_total"),
+		`rpcgate_auth_total{outcome="abandoned"} 0`,
 		`rpcgate_auth_total{outcome="accepted"} 1`,
 		`rpcgate_auth_total{outcome="expired"} 0`,
 		`rpcgate_auth_total{outcome="invalid"} 2`,

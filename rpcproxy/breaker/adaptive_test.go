@@ -134,7 +134,7 @@ func TestAdaptiveRecovery(t *testing.T) {
 	}{
 		{perSecond: 10, leaked: 0.35, recovered: 10 * time.Second},
 		{perSecond: 100, leaked: 0.05, recovered: 8 * time.Second},
-		{perSecond: 1000, leaked: 0.01, recovered: 6 * time.Second},
+		{perSecond: 1000, leaked: 0.01, recovered: 8 * time.Second},
 		{perSecond: 10000, leaked: 0.001, recovered: 8 * time.Second},
 	} {
 		t.Run(fmt.Sprintf("%d per second", tt.perSecond), func(t *testing.T) {
