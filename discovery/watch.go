@@ -129,7 +129,7 @@ func (w *watch) recall() {
 // failed is called when etcd cannot be asked. What is known stays.
 func (w *watch) failed(err error) {
 	if !w.lost {
-		if len(w.remembered) > 0 || w.told().known {
+		if len(w.remembered) > 0 || len(w.told().endpoints) > 0 {
 			w.log.Warn("lost the watch of etcd; the last known endpoints stay", "error", err)
 		} else {
 			w.log.Warn("etcd does not answer; no endpoints are known yet", "error", err)
