@@ -178,7 +178,7 @@ func TestReadinessGoesOffFirst(t *testing.T) {
 func TestStreamsFinishDuringDrain(t *testing.T) {
 	t.Parallel()
 	b := testbackend.Start(t)
-	r := newRig(t, echoConfig(b, "")+"shutdown: {drain_timeout: 30s}\n")
+	r := newRig(t, echoConfig(b, "")+"shutdown: {delay: 0s, drain_timeout: 30s}\n")
 	bidi, lines, end := r.openStreams(t, b)
 	r.Signal(syscall.SIGTERM)
 	r.WaitLog("draining")
@@ -214,7 +214,7 @@ func TestStreamsFinishDuringDrain(t *testing.T) {
 func TestStreamsAreCutAtTheDrainLimit(t *testing.T) {
 	t.Parallel()
 	b := testbackend.Start(t)
-	r := newRig(t, echoConfig(b, "")+"shutdown: {drain_timeout: 700ms}\n")
+	r := newRig(t, echoConfig(b, "")+"shutdown: {delay: 0s, drain_timeout: 700ms}\n")
 	bidi, lines, _ := r.openStreams(t, b)
 	began := time.Now()
 	if exit := r.Stop(); exit != 0 {

@@ -32,8 +32,8 @@ type Gateway struct {
 	HTTP, GRPC, Admin string // host:port
 }
 
-// ports are put before every test's config: listeners on free ports, and a log
-// that hides nothing. A test that has such a key itself has it as it wants it.
+// ports are put before every test's config: listeners on free ports, a log that
+// hides nothing, and no waiting before the drain. A test that has such a key itself has it as it wants it.
 func ports(config string) string {
 	var b strings.Builder
 	for _, part := range []string{
@@ -41,6 +41,7 @@ func ports(config string) string {
 		`grpc: {address: "127.0.0.1:0", reflection: true}`,
 		`admin: {address: "127.0.0.1:0"}`,
 		`log: {success_sample: 1}`,
+		`shutdown: {delay: 0s}`,
 	} {
 		key, _, _ := strings.Cut(part, " ")
 		if !strings.HasPrefix(config, key) && !strings.Contains(config, "\n"+key) {
