@@ -97,7 +97,10 @@ func (l hashedLayout) load(ctx context.Context, k cacheKey) (*record, error) {
 		return nil, credcache.ErrNotFound
 	}
 	r := &record{principal: Principal{App: k.app, TokenID: k.id}}
-	if n, err := hex.Decode(r.hash[:], []byte(digits)); err != nil || n != len(r.hash) || len(digits) != 2*n {
+	if len(digits) != hex.EncodedLen(len(r.hash)) {
+		return nil, fmt.Errorf("read token %s of app %s: its hash is damaged", k.id, k.app)
+	}
+	if _, err := hex.Decode(r.hash[:], []byte(digits)); err != nil {
 		return nil, fmt.Errorf("read token %s of app %s: its hash is damaged", k.id, k.app)
 	}
 	if r.principal.Expires, err = instant(values[1]); err != nil {

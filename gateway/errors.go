@@ -276,6 +276,9 @@ func describeLocal(err *rpcproxy.LocalError) *callError {
 		f.Code, f.Reason, f.RetryAfter = codes.Unavailable, "POOL_FULL", time.Second
 	case errors.Is(err, rpcproxy.ErrClosed), errors.Is(err, rpcproxy.ErrDrained):
 		f.Reason, f.RetryAfter = "DRAINING", time.Second
+	case strings.Contains(err.Status.Message(), "header list size to send violates"):
+		f.Code, f.Reason, f.httpStatus = codes.ResourceExhausted, "METADATA_TOO_LARGE", http.StatusRequestHeaderFieldsTooLarge
+		f.Message = "the call's headers are larger than the backend accepts"
 	case f.Code == codes.ResourceExhausted:
 		// Not 429: the same message never fits, however long one waits.
 		f.Reason, f.httpStatus = "MESSAGE_TOO_LARGE", http.StatusRequestEntityTooLarge

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -166,13 +167,24 @@ func (p *grpcPeer) finish(err error) error {
 	return failure.Status().Err()
 }
 
-// stripAnswer takes out of a backend's metadata what the server writes itself.
+// stripAnswer takes out of a backend's metadata what the server writes itself,
+// what belongs to the backend's connection, and what gRPC does not allow: the
+// server would refuse the whole answer for it.
 func stripAnswer(md metadata.MD) {
-	for _, key := range [...]string{
-		"content-type", "grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-encoding", "trailer", keyRequestID,
-	} {
-		delete(md, key)
+	for key, values := range md {
+		if reservedAnswerKey(key) || !validKey(key) || !strings.HasSuffix(key, "-bin") && !validValues(values) {
+			delete(md, key)
+		}
 	}
+}
+
+func reservedAnswerKey(key string) bool {
+	switch key {
+	case keyRequestID, "content-type", "content-length", "trailer", "te", "host",
+		"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
+		return true
+	}
+	return strings.HasPrefix(key, "grpc-") && key != "grpc-retry-pushback-ms"
 }
 
 func addrIP(a net.Addr) string {

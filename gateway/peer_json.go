@@ -109,7 +109,10 @@ func (p *jsonPeer) writeLine(line []byte) error {
 	if !p.committed {
 		p.commitStream()
 	}
-	defer p.limitWrite()()
+	// Lifted in the end: on HTTP/2 a limit that runs out resets the stream,
+	// whether something is being written or not.
+	p.limitWrite()
+	defer func() { _ = http.NewResponseController(p.w).SetWriteDeadline(time.Time{}) }()
 	_, err := p.w.Write(line)
 	if err == nil {
 		err = http.NewResponseController(p.w).Flush() // where most failures show
@@ -121,16 +124,12 @@ func (p *jsonPeer) writeLine(line []byte) error {
 }
 
 // limitWrite bounds how long the caller may take to read what is written next.
-// What it returns lifts the limit: on HTTP/2 one that runs out resets the
-// stream, whether something is being written or not.
-func (p *jsonPeer) limitWrite() (lift func()) {
-	timeout := p.front.cfg.WriteTimeout
-	if timeout <= 0 {
-		return func() {}
+// At the end of an answer it stays: net/http flushes what it buffered after the
+// handler has returned, and that waits for callers who do not read, too.
+func (p *jsonPeer) limitWrite() {
+	if timeout := p.front.cfg.WriteTimeout; timeout > 0 {
+		_ = http.NewResponseController(p.w).SetWriteDeadline(time.Now().Add(timeout)) // net/http's writers can
 	}
-	control := http.NewResponseController(p.w)
-	_ = control.SetWriteDeadline(time.Now().Add(timeout)) // net/http's writers can
-	return func() { _ = control.SetWriteDeadline(time.Time{}) }
 }
 
 func (p *jsonPeer) commitStream() {
@@ -209,14 +208,9 @@ func (p *jsonPeer) writeWhole(code int, body []byte) {
 	}
 	p.takeLeave(h)
 	p.w.WriteHeader(code)
-	if len(body) > smallAnswer {
-		defer p.limitWrite()()
-	}
+	p.limitWrite()
 	_, _ = p.w.Write(body) // the caller may be gone; there is nobody to tell
 }
-
-// smallAnswer fits into net/http's own buffer: writing it never waits.
-const smallAnswer = 2 << 10
 
 // finishGRPC answers a gRPC caller that came to the wrong port in gRPC's words.
 func (p *jsonPeer) finishGRPC(err error) {
@@ -243,8 +237,9 @@ func (p *jsonPeer) finishStream(failure *callError) {
 	if message != "" && validValue(message) {
 		h.Set(http.TrailerPrefix+"Grpc-Message", message)
 	}
+	p.limitWrite()
 }
 
 func acceptsTrailers(r *http.Request) bool {
-	return strings.Contains(strings.ToLower(r.Header.Get("Te")), "trailers")
+	return r.ProtoAtLeast(1, 1) && strings.Contains(strings.ToLower(r.Header.Get("Te")), "trailers")
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -82,10 +83,14 @@ func parseGRPCTimeout(s string) (time.Duration, bool) {
 
 func parseRequestTimeout(s string) (time.Duration, bool) {
 	d, err := time.ParseDuration(s)
-	if err != nil {
+	if err != nil { // a number of seconds, or more hours than a Duration holds
+		s, hours := strings.CutSuffix(s, "h")
 		seconds, err := strconv.ParseFloat(s, 64)
 		if err != nil || seconds != seconds {
 			return 0, false
+		}
+		if hours {
+			seconds *= 3600
 		}
 		if seconds > maxTimeout.Seconds() {
 			return maxTimeout, true

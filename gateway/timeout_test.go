@@ -28,6 +28,7 @@ func TestCallerTimeout(t *testing.T) {
 		{"duration", http.Header{"X-Request-Timeout": {"1.5s"}}, 1500 * time.Millisecond, false},
 		{"bare seconds", http.Header{"X-Request-Timeout": {"0.25"}}, 250 * time.Millisecond, false},
 		{"absurd seconds", http.Header{"X-Request-Timeout": {"1e300"}}, maxTimeout, false},
+		{"absurd hours", http.Header{"X-Request-Timeout": {"9999999999h"}}, maxTimeout, false},
 		{"not a number", http.Header{"X-Request-Timeout": {"NaN"}}, 0, true},
 		{"negative duration", http.Header{"X-Request-Timeout": {"-1s"}}, 0, true},
 		{"words", http.Header{"X-Request-Timeout": {"soon"}}, 0, true},

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,13 +14,22 @@ type Calls struct {
 	total    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
+
+	mu    sync.Mutex
+	known map[string]map[string]bool // routes that have series, by backend
 }
+
+// maxRoutes bounds the routes of one backend that have series of their own. A
+// backend whose descriptors change all the time must not fill the memory;
+// beyond the bound its new routes share the label "other".
+const maxRoutes = 4096
 
 // NewCalls registers rpcgate_calls_total, rpcgate_call_duration_seconds and
 // rpcgate_calls_in_flight. A nil reg leaves them unregistered.
 func NewCalls(reg prometheus.Registerer) *Calls {
 	labels := []string{"backend", "route", "protocol"}
 	return &Calls{
+		known: map[string]map[string]bool{},
 		total: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpcgate_calls_total",
 			Help: "Calls that ended, by the code that the caller saw. route is empty for calls that met no route.",
@@ -44,11 +54,28 @@ func NewCalls(reg prometheus.Registerer) *Calls {
 // called when the route table is built, never per call. Observers bound with the
 // same labels share their series, so counts go on across reloads.
 func (c *Calls) Bind(backend, route, protocol string) *CallObserver {
+	route = c.bounded(backend, route)
 	return &CallObserver{
 		total:    c.total.MustCurryWith(prometheus.Labels{"backend": backend, "route": route, "protocol": protocol}),
 		duration: c.duration.WithLabelValues(backend, route, protocol),
 		inFlight: c.inFlight.WithLabelValues(backend, route, protocol),
 	}
+}
+
+// bounded is the label of a route.
+func (c *Calls) bounded(backend, route string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	routes := c.known[backend]
+	if routes == nil {
+		routes = map[string]bool{}
+		c.known[backend] = routes
+	}
+	if !routes[route] && len(routes) >= maxRoutes {
+		return "other"
+	}
+	routes[route] = true
+	return route
 }
 
 // BindUnrouted returns the observer of the calls that come by protocol and meet
