@@ -141,6 +141,21 @@ func grpcTarget(target string) string {
 	return ""
 }
 
+// withoutUserinfo replaces what stands before the last @ of an address, or
+// between it and the scheme of a URL. A malformed one is why there is a fault,
+// so it is not parsed: rather too much is replaced than too little.
+func withoutUserinfo(address string) string {
+	at := strings.LastIndexByte(address, '@')
+	if at < 0 {
+		return address
+	}
+	scheme, _, ok := strings.Cut(address[:at], "://")
+	if !ok || strings.ContainsFunc(scheme, func(r rune) bool { return !isAlphanumeric(r) && !strings.ContainsRune("+-.", r) }) {
+		return "…" + address[at:]
+	}
+	return scheme + "://…" + address[at:]
+}
+
 // isBlock tells whether a text is an IP address or a CIDR block.
 func isBlock(text string) bool {
 	if _, err := netip.ParseAddr(text); err == nil {

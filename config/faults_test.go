@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -54,7 +55,7 @@ func TestFaults(t *testing.T) {
 		"server TLS":         {"http: {tls: {cert_file: none.crt}}\ngrpc: {tls: {cert_file: load.go, key_file: load.go, client_ca_file: load.go}}\n", []string{"6:8: http.tls: needs key_file", "7:25: grpc.tls.cert_file: \"load.go\": the file holds no PEM certificate", "grpc.tls.client_ca_file: \"load.go\""}},
 		"client TLS":         {"    tls: {cert_file: a, insecure_skip_verify: true, ca_file: none.crt}\n", []string{"6:5: backends[0].tls: has cert_file, so it needs key_file too", "6:47: backends[0].tls.insecure_skip_verify", "6:62: backends[0].tls.ca_file: \"none.crt\": no such file"}},
 		"register":           {"register: {key: a/, advertise: '0.0.0.0:1', ttl: 1500ms}\n", []string{"etcd: needs endpoints", "6:17: register.key: \"a/\" ends with a slash", "register.advertise", "register.ttl: etcd counts"}},
-		"etcd":               {"etcd: {endpoints: ['http://u:p@h:1', 'ftp://a:1', 'http://h:1/x', 'h:1', 'h:1', 'unix:///a'], password: a}\n", []string{"6:1: etcd: has a password", "endpoints[0]: \"http://u:p@h:1\" has a user in it", "endpoints[1]", "endpoints[2]", "endpoints[4]: \"h:1\" stands in the list already"}},
+		"etcd":               {"etcd: {endpoints: ['http://u:p@h:1', 'ftp://a:1', 'http://h:1/x', 'h:1', 'h:1', 'unix:///a'], password: a}\n", []string{"6:1: etcd: has a password", "endpoints[0]: \"http://…@h:1\" has a user in it", "endpoints[1]", "endpoints[2]", "endpoints[4]: \"h:1\" stands in the list already"}},
 		"auth":               {"auth: {key_prefix: '{a}', gozero: {}}\n", []string{"6:20: auth.key_prefix", "6:27: auth.gozero: needs key"}},
 		"second backend":     {"  - {name: shop, target: 'x://y', etcd: {key: ''}, protoset: [none], reflection: true}\n", []string{"1:1: etcd: needs endpoints", "6:12: backends[1].name: \"shop\" is the name of backends[0] too", "target: \"x://y\" has a scheme", "etcd and target are set, but only one may say where it is", "backends[1].etcd: needs key", "reflection and protoset are set", "protoset[0]: \"none\": no such file"}},
 		"bare backend":       {"  - {}\n", []string{"6:5: backends[1]: needs name", "6:5: backends[1]: needs one of endpoints, etcd, target", "6:5: backends[1]: needs one of reflection, protoset, proto"}},
@@ -112,6 +113,37 @@ func TestFaultsOfWholeFiles(t *testing.T) {
 			t.Parallel()
 			checkFaults(t, faultsOf(t, test.text), test.want)
 		})
+	}
+}
+
+// A URL where an address should be is a common slip, and may hold a password.
+func TestFaultsShowNoPasswords(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{
+		"redis://user:hunter2@h:1", "user:hunter2@h:1", "http://root:hunter2@h", "dns://user:hunter2@x/y z",
+		"redis://:hunter2@h:1,redis://:hunter2@i:1", "a:hun@hunter2@h", "a:x//hunter2@h", "a:hunter2://b@h", "x y://hunter2@h",
+		"redis://user:" + strings.Repeat("hunter2", 20) + "@h", "http://u:hunter2@h:1/x",
+	} {
+		elsewhere := value
+		if !regexp.MustCompile(`^[a-z]+://`).MatchString(value) {
+			elsewhere = "x" // an @ means something only in what should be an address, and in a URL
+		}
+		text := fmt.Sprintf(`redis: {addresses: [%[1]q, %[1]q], mode: %[2]q}
+etcd: {endpoints: [%[1]q]}
+register: {key: a, advertise: %[1]q}
+http: {address: %[1]q, write_timeout: %[2]q, max_body_size: %[2]q}
+grpc: {address: %[1]q}
+backends:
+  - {name: a, endpoints: [%[1]q], reflection: true}
+  - {name: b, target: %[1]q, reflection: true}
+`, value, elsewhere)
+		faults := faultsOf(t, text)
+		if len(faults) < 9 {
+			t.Errorf("%s: only %d faults:\n%v", value, len(faults), faults)
+		}
+		if strings.Contains(faults.Error(), "hunter") {
+			t.Errorf("%s: shown in\n%v", value, faults)
+		}
 	}
 }
 

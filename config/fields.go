@@ -88,8 +88,11 @@ func parentPath(path string) string {
 // maxQuoted bounds how much of a value a message repeats, in bytes.
 const maxQuoted = 80
 
-// quote makes a text fit for a message: one line, bounded.
+// quote makes a text fit for a message: one line, bounded, a URL without its userinfo.
 func quote(text string) string {
+	if strings.Contains(text, "://") {
+		text = withoutUserinfo(text)
+	}
 	if len(text) > maxQuoted {
 		return strconv.Quote(strings.ToValidUTF8(text[:maxQuoted], "") + "…")
 	}

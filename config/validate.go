@@ -51,13 +51,21 @@ func (v *validator) missing(section, format string, args ...any) {
 
 // show gives a value for a message: as the file has it where environment
 // variables are in it.
-func (v *validator) show(path, value string) string {
+func (v *validator) show(path, value string) string { return quote(v.shown(path, value)) }
+
+// showAddress is show for what should be an address: whoever writes a URL
+// there, or the end of one, may have put a password into it.
+func (v *validator) showAddress(path, value string) string {
+	return quote(withoutUserinfo(v.shown(path, value)))
+}
+
+func (v *validator) shown(path, value string) string {
 	if v.source != nil {
 		if m, ok := v.source.marks[path]; ok && m.shown != "" {
-			value = m.shown
+			return m.shown
 		}
 	}
-	return quote(value)
+	return value
 }
 
 // config checks the whole: first what the tags say, then what each section means.

@@ -42,7 +42,7 @@ func (v *validator) backend(b *Backend, section string) {
 	}
 	if key := section + ".target"; b.Target != "" {
 		if why := grpcTarget(b.Target); why != "" {
-			v.fault(key, "%s %s", v.show(key, b.Target), why)
+			v.fault(key, "%s %s", v.showAddress(key, b.Target), why)
 		}
 	}
 	v.clientTLS(b.TLS, section+".tls")

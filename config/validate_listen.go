@@ -17,7 +17,7 @@ func (v *validator) listeners(c *Config) {
 			continue
 		}
 		if why := listenAddress(l.address); why != "" {
-			v.fault(key, "%s %s, or %s for none", v.show(key, l.address), why, Off)
+			v.fault(key, "%s %s, or %s for none", v.showAddress(key, l.address), why, Off)
 			continue
 		}
 		for _, before := range all[:i] {
@@ -129,8 +129,8 @@ func (v *validator) register(c *Config) {
 	}
 	const key = "register.advertise"
 	if why := dialAddress(r.Advertise); why != "" {
-		v.fault(key, "%s %s", v.show(key, r.Advertise), why)
+		v.fault(key, "%s %s", v.showAddress(key, r.Advertise), why)
 	} else if host, _, _ := net.SplitHostPort(r.Advertise); isWildcard(host) {
-		v.fault(key, "%s is nothing that clients could dial", v.show(key, r.Advertise))
+		v.fault(key, "%s is nothing that clients could dial", v.showAddress(key, r.Advertise))
 	}
 }

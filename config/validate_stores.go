@@ -78,9 +78,9 @@ func (v *validator) addresses(list []string, key string, check func(string) stri
 	for i, address := range list {
 		at := indexPath(key, i)
 		if why := check(address); why != "" {
-			v.fault(at, "%s %s", v.show(at, address), why)
+			v.fault(at, "%s %s", v.showAddress(at, address), why)
 		} else if slices.Contains(list[:i], address) {
-			v.fault(at, "%s stands in the list already", v.show(at, address))
+			v.fault(at, "%s stands in the list already", v.showAddress(at, address))
 		}
 	}
 }
