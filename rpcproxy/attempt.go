@@ -95,7 +95,7 @@ func (a *attempt) fail(ctx context.Context, err error) error {
 	if s.Code() == codes.Unavailable {
 		return &UnreachableError{Backend: a.backend.name, Target: a.backend.target, Sent: a.peer.Addr != nil, Cause: err}
 	}
-	return &LocalError{Backend: a.backend.name, Status: s}
+	return &LocalError{Backend: a.backend.name, Status: status.New(s.Code(), withoutBody(s.Message()))}
 }
 
 // exchangeFailed is for an error of the exchange. What the exchange says when

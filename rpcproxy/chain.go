@@ -87,7 +87,8 @@ func (a *attempt) outcome(err error) breaker.Outcome {
 	}
 	if answered, ok := errors.AsType[*StatusError](err); ok {
 		switch code := answered.Status.Code(); {
-		case code == codes.Canceled, code == codes.DeadlineExceeded && a.limit.byCaller:
+		case code == codes.Canceled, code == codes.DeadlineExceeded && a.limit.byCaller,
+			aboutRequest(answered.Status):
 			return breaker.Ignored
 		case speaksAgainst(code):
 			return breaker.Failure
@@ -105,7 +106,9 @@ func (a *attempt) outcome(err error) breaker.Outcome {
 		return breaker.Failure
 	}
 	// What grpc-go refuses to send, such as bad metadata, is the caller's doing.
-	if local, ok := errors.AsType[*LocalError](err); ok && local.Cause == nil && a.wasSent() {
+	// Of compressed bytes that make no sense, after headers, only the text is
+	// left to tell whose they are, and it is the same for both: not counted.
+	if local, ok := errors.AsType[*LocalError](err); ok && local.Cause == nil && a.wasSent() && !aboutRequest(local.Status) {
 		if code := local.Status.Code(); code != codes.ResourceExhausted && speaksAgainst(code) {
 			return breaker.Failure
 		}

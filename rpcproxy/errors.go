@@ -28,7 +28,8 @@ type UnreachableError struct {
 	// Whether the call may have reached the backend's application. If false, it
 	// may be repeated elsewhere without doing anything twice.
 	Sent bool
-	// What grpc-go said.
+	// What grpc-go said. It may quote a proxy's page, which Error leaves out: for
+	// the log only.
 	Cause error
 }
 
@@ -136,13 +137,14 @@ var (
 	ErrClosed = errors.New("the backend is shut down")
 )
 
-// statusText is the message of a gRPC status without its prefix.
+// statusText is the message of a gRPC status without its prefix, and without
+// the body of an answer that is not gRPC.
 func statusText(err error) string {
 	if err == nil {
 		return "no connection"
 	}
 	if s, ok := status.FromError(err); ok {
-		return s.Message()
+		return withoutBody(s.Message())
 	}
 	return err.Error()
 }

@@ -46,16 +46,12 @@ const cardinality = "cardinality violation: "
 // and stream.go. TestOrigin provokes the kinds that happen on real connections,
 // so that a grpc-go that says it differently does not go unnoticed.
 func madeHere(s *status.Status) bool {
-	begins := func(beginnings ...string) bool {
-		for _, b := range beginnings {
-			if strings.HasPrefix(s.Message(), b) {
-				return true
-			}
-		}
-		return false
-	}
+	begins := func(beginnings ...string) bool { return beginsWith(s.Message(), beginnings...) }
 	if begins("stream terminated by RST_STREAM with error code: ") {
 		return true
+	}
+	if isUnmarshalling(s) { // the raw codec on this side never fails
+		return false
 	}
 	switch s.Code() {
 	case codes.Unavailable:
@@ -98,4 +94,64 @@ func madeHere(s *status.Status) bool {
 	default:
 		return false
 	}
+}
+
+// aboutRequest tells of a status whether it is what a backend's gRPC library
+// says when it finds fault with the request, before any of the application's
+// code: bytes that are no such message, a compression it does not have, a
+// message larger than it takes. Whoever may call a method can bring these about, with the
+// codes of a sick backend.
+//
+// It knows the words of grpc-go's server (v1.85, rpc_util.go and server.go);
+// TestBreakerIgnoresWhatIsAboutTheRequest provokes them. Backends in other
+// languages have other words, which change from version to version and are not
+// recognised: with such a backend a caller's bad messages count as failures of
+// the method. And an application that passes on these words, from a call of
+// its own to yet another server, is not counted.
+func aboutRequest(s *status.Status) bool {
+	switch s.Code() {
+	case codes.Internal:
+		return isUnmarshalling(s) || beginsWith(s.Message(),
+			"grpc: failed to decompress ",
+			"grpc: failed to read decompressed data: ",
+			"grpc: no decompressor available for compressed payload",
+			"grpc: compressed flag set with identity or empty encoding",
+		)
+	case codes.Unimplemented:
+		return beginsWith(s.Message(), "grpc: Decompressor is not installed for grpc-encoding ")
+	case codes.ResourceExhausted:
+		return beginsWith(s.Message(),
+			"grpc: received message larger than max",
+			"grpc: received message after decompression larger than max",
+			"grpc: message after decompression larger than max",
+		)
+	default:
+		return false
+	}
+}
+
+// isUnmarshalling knows what grpc-go's server says of a request that its codec
+// cannot read; the second is older versions' text, of unary calls.
+func isUnmarshalling(s *status.Status) bool {
+	return s.Code() == codes.Internal && beginsWith(s.Message(),
+		"grpc: failed to unmarshal the received message: ",
+		"grpc: error unmarshalling request: ",
+	)
+}
+
+func beginsWith(text string, beginnings ...string) bool {
+	for _, b := range beginnings {
+		if strings.HasPrefix(text, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutBody takes out of grpc-go's text about an answer that is not gRPC the
+// beginning of its body, which may be a page with a stack trace on it, and not
+// for the caller.
+func withoutBody(text string) string {
+	text, _, _ = strings.Cut(text, "\ndata: ")
+	return text
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -220,6 +221,12 @@ func TestAnswerThatIsNotGRPC(t *testing.T) {
 			for _, r := range roads() {
 				err := b.Forward(testContext(t), &r, &exchange{requests: []string{"x"}})
 				wantLocal(t, err, tt.unreachable, tt.code)
+				if strings.Contains(err.Error(), "nginx") || !strings.Contains(err.Error(), "text/html") {
+					t.Errorf("%s: %v; want the content-type, and nothing of the body", road(r), err)
+				}
+				if local, ok := errors.AsType[*LocalError](err); ok && strings.Contains(local.Status.Message(), "nginx") {
+					t.Errorf("%s: the body is in the status: %v", road(r), local.Status)
+				}
 			}
 		})
 	}
