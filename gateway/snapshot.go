@@ -24,9 +24,14 @@ const (
 )
 
 // build makes a snapshot of what is known of the backends now. Routes that do
-// not fit together are an error; the snapshot beside it is whole but for those.
+// not fit together are an error; the snapshot beside it is whole but for those,
+// and in what they are about it leaves the table in force as it is.
 func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
-	table, faults := routes.Build(inputs, g.cfg.Routes)
+	var inForce *routes.Table
+	if s := g.snapshot.Load(); s != nil {
+		inForce = s.table
+	}
+	table, faults := routes.Rebuild(inForce, inputs, g.cfg.Routes)
 	g.warnings.tell(g.log, table.Warnings())
 	s := &snapshot{table: table, handlers: make([]Handler, len(table.Routes())), services: map[string][]string{}}
 	for _, r := range table.Routes() {

@@ -34,6 +34,8 @@ func (r *explicitRoute) policy() policy {
 
 // explicitMethod finds the method that a config route is for. It gives nil if
 // there is none; that is a fault unless a backend is pending that may have it.
+// Of several, which is a fault too, it gives the one in force: with nil, a
+// second backend could rid the first one's methods of what the config demands.
 func (b *builder) explicitMethod(backendName, name, key string) *method {
 	candidates := slices.Clone(b.methods[name])
 	among, pending := b.backends, len(b.table.pending) > 0
@@ -52,6 +54,7 @@ func (b *builder) explicitMethod(backendName, name, key string) *method {
 		return candidates[0]
 	case len(candidates) > 1:
 		b.faultf(key, name, "is served by backends %s: say which with backend", backendsOf(candidates))
+		return ownerIn(b.inForce, name, candidates)
 	case !pending:
 		b.fault(key+".method", "", unknownMethod(name, among))
 	}
@@ -101,7 +104,8 @@ func (b *builder) resolveOwners() {
 }
 
 // owner picks the backend that config routes name. If they name more than one,
-// a route without an HTTP rule decides.
+// a route without an HTTP rule decides. Without a decision, the one in force
+// stays; if none is, the first counts.
 func (b *builder) owner(name string, candidates []*method) (owner *method, decided bool) {
 	if len(candidates) == 1 {
 		return candidates[0], true
@@ -123,6 +127,9 @@ func (b *builder) owner(name string, candidates []*method) (owner *method, decid
 		return decisive[0], true
 	case len(named) == 1:
 		return named[0], true
+	}
+	if m := ownerIn(b.inForce, name, candidates); m != nil {
+		return m, false
 	}
 	return candidates[0], false
 }

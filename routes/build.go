@@ -38,7 +38,17 @@ type Input struct {
 // so that the caller may choose to serve it when a refresh of one backend's
 // descriptors brings a fault.
 func Build(in []Input, explicit []config.Route) (*Table, error) {
+	return Rebuild(nil, in, explicit)
+}
+
+// Rebuild is [Build] for when a table is in force already; nil is none. Of two
+// backends in conflict that the config doesn't decide between, the one that has
+// the method, or the HTTP method and path, in force keeps it: a backend that
+// comes later must not get another's calls, and the credentials with them, by
+// describing the same. The conflict is a fault as ever.
+func Rebuild(inForce *Table, in []Input, explicit []config.Route) (*Table, error) {
 	b := &builder{
+		inForce:  inForce,
 		in:       in,
 		explicit: explicit,
 		methods:  make(map[string][]*method),
@@ -56,6 +66,7 @@ func Build(in []Input, explicit []config.Route) (*Table, error) {
 	b.addExplicit()
 	b.addAnnotated()
 	b.addDefaults()
+	b.insertHTTP()
 	b.addGRPC()
 	return b.finish(), joinFaults(b.faults)
 }
@@ -67,7 +78,7 @@ type method struct {
 	descriptor protoreflect.MethodDescriptor
 	policy     policy   // of config routes without an HTTP rule
 	owned      bool     // gRPC callers, annotations and defaults lead here; no other backend's method of this name is
-	http       []*Route // as they were added
+	http       []*Route // in the order of their sources
 }
 
 // A backend is an input whose descriptors are there.
@@ -86,7 +97,16 @@ type explicitRoute struct {
 	method *method
 }
 
+// An httpRoute is a route that is to go into the table's tree.
+type httpRoute struct {
+	*Route
+	method  *method
+	binding binding
+	entered bool // nothing stood in its way
+}
+
 type builder struct {
+	inForce  *Table // may be nil
 	in       []Input
 	explicit []config.Route
 
@@ -94,6 +114,7 @@ type builder struct {
 	methods  map[string][]*method // by name; one per backend that serves it
 	names    []string             // keys of methods, in order
 	routes   []explicitRoute
+	http     []*httpRoute // in the order of their sources
 	table    *Table
 	faults   []*Fault
 }
@@ -237,8 +258,7 @@ func (b *builder) addGRPC() {
 	}
 }
 
-// addHTTP adds a binding of a method as a route, unless there is one of that
-// method already from a source that counts more.
+// addHTTP adds a binding of a method as a route for insertHTTP.
 func (b *builder) addHTTP(m *method, bi binding, source string, p policy) {
 	r := newRoute(m, p.over(m.policy))
 	r.HTTPMethod, r.Template, r.Label = bi.method, bi.template.String(), bi.template.String()
@@ -252,10 +272,41 @@ func (b *builder) addHTTP(m *method, bi binding, source string, p policy) {
 		b.faultf(bi.key, "", "%s: %w", r.describe(), err)
 		return
 	}
+	b.http = append(b.http, &httpRoute{Route: r, method: m, binding: bi})
+}
+
+// insertHTTP lets in the routes that addHTTP took: what the config says first,
+// then what keeps a path with the backend that has it, then the rest.
+func (b *builder) insertHTTP() {
+	var kept, others []*httpRoute
+	for _, r := range b.http {
+		switch {
+		case r.Source == SourceConfig:
+			b.insert(r)
+		case b.inForce.holds(r.Backend, r.binding.method, r.binding.template):
+			kept = append(kept, r)
+		default:
+			others = append(others, r)
+		}
+	}
+	for _, r := range slices.Concat(kept, others) {
+		b.insert(r)
+	}
+	for _, r := range b.http {
+		if r.entered {
+			r.method.http = append(r.method.http, r.Route)
+		}
+	}
+}
+
+// insert puts a route into the tree, unless there is one of its method already
+// from a source that counts more.
+func (b *builder) insert(r *httpRoute) {
+	bi := r.binding
 	id, ok := b.table.tree.Insert(bi.method, bi.template, len(b.table.http))
 	if ok {
-		b.table.http = append(b.table.http, r)
-		m.http = append(m.http, r)
+		b.table.http = append(b.table.http, r.Route)
+		r.entered = true
 		return
 	}
 	other := b.table.http[id]

@@ -79,6 +79,44 @@ func (t *Tree) Insert(method string, tmpl *Template, id int) (int, bool) {
 	return id, true
 }
 
+// Find gives the id that Insert would find bound already to the method and the
+// very paths that tmpl matches.
+func (t *Tree) Find(method string, tmpl *Template) (id int, ok bool) {
+	n := &t.root
+	for i, s := range tmpl.Segments {
+		if n = n.existing(s, len(tmpl.Segments)-i-1); n == nil {
+			return 0, false
+		}
+	}
+	l, ok := n.leaves.find(tmpl.Verb)
+	if !ok {
+		return 0, false
+	}
+	e, ok := l.methods.find(method)
+	if !ok {
+		return 0, false
+	}
+	return e.id, true
+}
+
+// existing gives the node that child would, or nil instead of a new one.
+func (n *node) existing(s Segment, rest int) *node {
+	switch s.Kind {
+	case Literal:
+		c, _ := n.literals.find(s.Text)
+		return c
+	case Wildcard:
+		return n.wildcard
+	default:
+		for _, t := range n.deep {
+			if t.length == rest {
+				return t.node
+			}
+		}
+		return nil
+	}
+}
+
 // child gives the node for s, which is followed by rest segments, and makes it
 // if it isn't there.
 func (n *node) child(s Segment, rest int) *node {
