@@ -76,7 +76,7 @@ func newDescriptors(files []*descriptorpb.FileDescriptorProto, serves func(proto
 	d := &Descriptors{
 		files:    &linked.files,
 		types:    newTypes(&linked.files),
-		warnings: bounded(linked.warnings()),
+		warnings: bounded(linked.warnings(), linked.unsaid),
 	}
 	d.files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
@@ -96,18 +96,30 @@ func newDescriptors(files []*descriptorpb.FileDescriptorProto, serves func(proto
 	return d, nil
 }
 
-// bounded cuts off what a backend could make endless.
-func bounded(warnings []string) []string {
-	const most, longest = 64, 512
-	if len(warnings) > most {
-		warnings = append(warnings[:most:most], fmt.Sprintf("and %d more", len(warnings)-most))
+const maxWarnings = 64
+
+// bounded cuts off what a backend could make endless. More than the warnings
+// given, unsaid ones may have been left out before.
+func bounded(warnings []string, unsaid int) []string {
+	if over := len(warnings) - maxWarnings; over > 0 {
+		warnings, unsaid = warnings[:maxWarnings:maxWarnings], unsaid+over
 	}
 	for i, w := range warnings {
-		if len(w) > longest {
-			warnings[i] = strings.ToValidUTF8(w[:longest], "") + "…"
-		}
+		warnings[i] = clipped(w)
+	}
+	if unsaid > 0 {
+		warnings = append(warnings, fmt.Sprintf("and %d more", unsaid))
 	}
 	return warnings
+}
+
+// clipped bounds a text that a backend gave.
+func clipped(s string) string {
+	const longest = 512
+	if len(s) <= longest {
+		return s
+	}
+	return strings.ToValidUTF8(s[:longest], "") + "…"
 }
 
 func fingerprint(files map[string]*descriptorpb.FileDescriptorProto, services []protoreflect.ServiceDescriptor) (sum [sha256.Size]byte, err error) {

@@ -37,7 +37,8 @@ type linker struct {
 	done     map[string]bool // false while a file's imports are being linked
 	files    protoregistry.Files
 	faults   []error
-	missing  []string // "import X of file Y"
+	missing  []string // "import X of file Y"; maxWarnings at most
+	unsaid   int      // missing ones beyond them
 	repeated []string
 }
 
@@ -93,7 +94,11 @@ func (l *linker) link(name string) {
 		}
 		l.link(dep)
 		if _, err := l.files.FindFileByPath(dep); err != nil {
-			l.missing = append(l.missing, fmt.Sprintf("import %s of file %s", dep, name))
+			if len(l.missing) == maxWarnings {
+				l.unsaid++
+				continue
+			}
+			l.missing = append(l.missing, fmt.Sprintf("import %s of file %s", clipped(dep), clipped(name)))
 		}
 	}
 	l.done[name] = true

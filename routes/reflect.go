@@ -22,13 +22,18 @@ import (
 var ErrNoReflection = errors.New("the backend has no gRPC reflection service (neither v1 nor v1alpha): " +
 	"register it there, or give the backend's descriptors as protoset or proto")
 
+var errTooManyFiles = fmt.Errorf("the backend has more than %d files", maxReflectionFiles)
+
 // What a backend may send as its descriptors. All of Google Cloud's public APIs
-// together are some 40 MiB in 5,000 files.
+// together are some 40 MiB in 5,000 files. One message may be as large as gRPC
+// clients take by default, since small parts of it cost far more memory than
+// they have bytes; what an answer costs beside its bytes is counted too.
 const (
 	maxReflectionServices = 4096
 	maxReflectionFiles    = 8192
 	maxReflectionBytes    = 64 << 20
-	maxReflectionMessage  = 16 << 20
+	maxReflectionMessage  = 4 << 20
+	reflectionOverhead    = 512
 	reflectionTimeout     = 30 * time.Second
 )
 
@@ -68,8 +73,9 @@ type inquiry struct {
 	files    []*descriptorpb.FileDescriptorProto
 	known    map[string]bool // names of files that we have, or have asked for
 	services map[string]bool // those that the files define
-	bytes    int
-	warnings []string
+	bytes    int             // what the answers cost so far
+	warnings []string        // maxWarnings at most
+	unsaid   int             // warnings beyond them
 }
 
 func (r *inquiry) run(ctx context.Context, conn grpc.ClientConnInterface, method string) error {
@@ -135,7 +141,7 @@ func (r *inquiry) list() error {
 		return err
 	}
 	if e := a.GetErrorResponse(); e != nil {
-		return status.Error(codes.Code(e.GetErrorCode()), e.GetErrorMessage())
+		return status.Error(codes.Code(e.GetErrorCode()), clipped(e.GetErrorMessage()))
 	}
 	if a.GetListServicesResponse() == nil {
 		return errors.New("the backend's answer does not list services")
@@ -143,12 +149,12 @@ func (r *inquiry) list() error {
 	seen := make(map[string]bool)
 	for _, s := range a.GetListServicesResponse().GetService() {
 		if name := s.GetName(); protoreflect.FullName(name).IsValid() && !seen[name] {
+			if len(r.listed) == maxReflectionServices {
+				return fmt.Errorf("the backend lists more than %d services", maxReflectionServices)
+			}
 			seen[name] = true
 			r.listed = append(r.listed, name)
 		}
-	}
-	if len(r.listed) > maxReflectionServices {
-		return fmt.Errorf("the backend lists %d services, more than %d", len(r.listed), maxReflectionServices)
 	}
 	return nil
 }
@@ -156,26 +162,32 @@ func (r *inquiry) list() error {
 // fetch asks for files and keeps them. If the backend cannot give them, that is
 // a warning that names what, and none if that is empty.
 func (r *inquiry) fetch(what string, q *reflectionpb.ServerReflectionRequest) error {
-	if len(r.files) > maxReflectionFiles || len(r.known) > maxReflectionFiles {
-		return fmt.Errorf("the backend has more than %d files", maxReflectionFiles)
+	if len(r.known) > maxReflectionFiles {
+		return errTooManyFiles
 	}
 	a, err := r.ask(q)
 	if err != nil {
 		return err
 	}
 	if a.GetFileDescriptorResponse() == nil {
+		if err := r.count(len(a.GetErrorResponse().GetErrorMessage())); err != nil {
+			return err
+		}
 		if what != "" {
 			reason := "the answer holds no file"
 			if e := a.GetErrorResponse(); e != nil {
-				reason = fmt.Sprintf("%s: %s", codes.Code(e.GetErrorCode()), e.GetErrorMessage())
+				reason = fmt.Sprintf("%s: %s", codes.Code(e.GetErrorCode()), clipped(e.GetErrorMessage()))
 			}
-			r.warn("%s is listed, but cannot be described: %s", what, reason)
+			r.warn("%s is listed, but cannot be described: %s", clipped(what), reason)
 		}
 		return nil
 	}
 	for _, b := range a.GetFileDescriptorResponse().GetFileDescriptorProto() {
-		if r.bytes += len(b); r.bytes > maxReflectionBytes {
-			return fmt.Errorf("the backend's descriptors are larger than %d MiB", maxReflectionBytes>>20)
+		if err := r.count(len(b)); err != nil {
+			return err
+		}
+		if len(r.files) == maxReflectionFiles {
+			return errTooManyFiles
 		}
 		f := new(descriptorpb.FileDescriptorProto)
 		if err := unmarshalDescriptor(b, f); err != nil {
@@ -191,7 +203,19 @@ func (r *inquiry) fetch(what string, q *reflectionpb.ServerReflectionRequest) er
 	return nil
 }
 
+// count adds one part of an answer to what may be kept.
+func (r *inquiry) count(size int) error {
+	if r.bytes += size + reflectionOverhead; r.bytes > maxReflectionBytes {
+		return fmt.Errorf("the backend's descriptors are larger than %d MiB", maxReflectionBytes>>20)
+	}
+	return nil
+}
+
 func (r *inquiry) warn(format string, args ...any) {
+	if len(r.warnings) == maxWarnings {
+		r.unsaid++
+		return
+	}
 	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
 }
 
@@ -204,7 +228,7 @@ func (r *inquiry) descriptors() (*Descriptors, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gRPC reflection: %w", err)
 	}
-	d.warnings = bounded(append(r.warnings, d.warnings...))
+	d.warnings = bounded(append(r.warnings, d.warnings...), r.unsaid)
 	if len(d.services) == 0 && len(listed) > 0 {
 		return nil, fmt.Errorf("gRPC reflection: none of the %d services that the backend lists can be described: %q",
 			len(listed), d.warnings[:min(len(d.warnings), 3)])

@@ -258,6 +258,23 @@ func TestReflectErrors(t *testing.T) {
 			}), nil
 		})
 	}
+	flood := func(n int) func(*grpc.Server) {
+		return answering("v1", func(_ context.Context, q *question) (*answer, error) {
+			if q.GetListServices() != "" {
+				return listing("a.S"), nil
+			}
+			return &answer{MessageResponse: &reflectionpb.ServerReflectionResponse_FileDescriptorResponse{
+				FileDescriptorResponse: &reflectionpb.FileDescriptorResponse{FileDescriptorProto: make([][]byte, n)},
+			}}, nil
+		})
+	}
+	text := strings.Repeat("x", maxReflectionMessage-64)
+	grumbling := answering("v1", func(_ context.Context, q *question) (*answer, error) {
+		if q.GetListServices() != "" {
+			return listing(many[:300]...), nil
+		}
+		return failing(codes.Internal, text), nil
+	})
 	tests := []struct {
 		name     string
 		register func(*grpc.Server)
@@ -272,9 +289,9 @@ func TestReflectErrors(t *testing.T) {
 		{name: "stream ends", register: always(nil, nil), want: "ended the stream", code: codes.Unknown},
 		{name: "no list", register: always(&answer{}, nil), want: "does not list", code: codes.Unknown},
 		{name: "only services that cannot be described", register: always(listing("a.S"), nil), want: "none of the 1 services", code: codes.Unknown},
-		{name: "too many services", register: always(listing(many...), nil), want: "lists 4097 services", code: codes.Unknown},
+		{name: "too many services", register: always(listing(many...), nil), want: "lists more than 4096 services", code: codes.Unknown},
 		{name: "endless files", register: endless(0), want: "more than 8192 files", code: codes.Unknown},
-		{name: "endless bytes", register: endless(12 << 20), want: "larger than 64 MiB", code: codes.Unknown},
+		{name: "endless bytes", register: endless(3 << 20), want: "larger than 64 MiB", code: codes.Unknown},
 		{
 			name: "endless names of imports", want: "more than 8192 files", code: codes.Unknown,
 			register: answering("v1", func(_ context.Context, q *question) (*answer, error) {
@@ -291,7 +308,10 @@ func TestReflectErrors(t *testing.T) {
 				return sending(t, f), nil
 			}),
 		},
-		{name: "a huge message", register: endless(17 << 20), want: "larger than max", code: codes.ResourceExhausted},
+		{name: "empty files in one message", register: flood(2_000_000), want: "more than 8192 files", code: codes.Unknown},
+		{name: "empty files in a huge message", register: flood(4_000_000), want: "larger than max", code: codes.ResourceExhausted},
+		{name: "long error texts", register: grumbling, want: "larger than 64 MiB", code: codes.Unknown},
+		{name: "a huge message", register: endless(5 << 20), want: "larger than max", code: codes.ResourceExhausted},
 		{
 			name: "silence", timeout: 100 * time.Millisecond, code: codes.DeadlineExceeded,
 			register: answering("v1", func(ctx context.Context, _ *question) (*answer, error) {
@@ -313,6 +333,33 @@ func TestReflectErrors(t *testing.T) {
 				t.Errorf("got %v (%v); want …%s… (%v)", err, status.Code(err), tt.want, tt.code)
 			}
 		})
+	}
+}
+
+func TestReflectFewAndShortWarnings(t *testing.T) {
+	services := []string{"shop.UserService"}
+	for i := range 300 {
+		services = append(services, fmt.Sprintf("a.S%d", i))
+	}
+	describe := frugal(t, filesOf(t, shop(t)), services...)
+	text := strings.Repeat("x", 4096)
+	d, err := Reflect(t.Context(), serve(t, answering("v1", func(ctx context.Context, q *question) (*answer, error) {
+		if strings.HasPrefix(q.GetFileContainingSymbol(), "a.") {
+			return failing(codes.Internal, text), nil
+		}
+		return describe(ctx, q)
+	})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := d.Warnings()
+	if len(w) != maxWarnings+1 || w[maxWarnings] != "and 236 more" {
+		t.Errorf("%d warnings, the last %q", len(w), w[len(w)-1])
+	}
+	for _, w := range w {
+		if len(w) > 512+len("…") {
+			t.Errorf("a warning of %d bytes", len(w))
+		}
 	}
 }
 
