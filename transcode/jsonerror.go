@@ -33,6 +33,12 @@ func jsonError(body []byte, shift int, at string, err error) *Error {
 	return &Error{Field: field, Reason: fmt.Sprintf("%s (line %d, column %d)", reason, line, column), cause: err}
 }
 
+// syntaxError says where a body stops being JSON.
+func syntaxError(body []byte, at string) *Error {
+	// It checks all of the body before it builds anything.
+	return jsonError(body, 0, at, json.Unmarshal(body, new(any)))
+}
+
 func joinPath(at, path string) string {
 	switch {
 	case at == "":
@@ -76,9 +82,11 @@ var patterns = sync.OnceValue(func() *jsonPatterns {
 			fault(`^missing "(@type|value)" field`, `"$1" is missing`),
 			fault(`^@type field`, `"@type" is not the URL of a type`),
 			fault(`^message .* cannot be extended by`, "not an extension of this message"),
-			fault(`^exceeded max recursion depth`, "nested too deeply"),
+			fault(`^exceeded max (recursion )?depth`, "nested too deeply"),
 			fault(`^invalid UTF-8`, "not valid UTF-8"),
 			fault(`^invalid escape code`, "malformed escape in a string"),
+			fault(`^invalid character .* in (string escape code|\\u hexadecimal)`, "malformed escape in a string"),
+			fault(`^invalid character '\{' after top-level value`, "unexpected object"),
 			fault(`^invalid character .* in string`, "control character in a string"),
 			fault(`^unexpected (EOF|end of JSON)`, "the JSON ends too early"),
 			fault(`^unexpected character .*missing ":"`, `malformed JSON: missing ":" after a name`),

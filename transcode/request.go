@@ -1,6 +1,7 @@
 package transcode
 
 import (
+	"encoding/json"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -117,6 +118,11 @@ func appendVariable(dst []byte, v variable, value string) ([]byte, string) {
 func (m *Method) appendBody(dst, body []byte) ([]byte, error) {
 	if out, ok := m.readBody(dst, body); ok {
 		return out, nil
+	}
+	// The slow engine would build the message up to the fault, at a multiple of
+	// the body's size, for no more than to say where it is.
+	if !json.Valid(body) {
+		return dst, syntaxError(body, pathString(m.body))
 	}
 	return m.slowBody(dst, body)
 }

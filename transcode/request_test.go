@@ -39,7 +39,7 @@ func TestAppendRequest(t *testing.T) {
 		{name: "null is a value", method: "everything.Service.Anything", binding: transcode.Binding{Body: "*"}, body: `null`, want: `null`},
 		{name: "null leaves a field unset", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":null,"sub":null,"strings":null,"labels":null,"time":null}`, want: `{}`},
 		{name: "null in a list", binding: transcode.Binding{Body: "*"}, body: `{"strings":["a",null]}`, field: "strings[1]", reason: "not a valid string"},
-		{name: "truncated", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":"b`, reason: "request body: the JSON ends too early"},
+		{name: "truncated", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":"b`, field: "stringValue", reason: "the JSON ends too early"},
 		{name: "invalid UTF-8", binding: transcode.Binding{Body: "*"}, body: "{\"stringValue\":\"\xff\"}", field: "stringValue", reason: "not valid UTF-8"},
 		{name: "lone surrogate", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":"\ud800 abcdef"}`, field: "stringValue", reason: "malformed escape"},
 		{name: "wrong kind", binding: transcode.Binding{Body: "*"}, body: `{"subs":[{},{"labels":{"a":"x"},"sub":{"int32Value":"secret"}}]}`, field: "subs[1].sub.int32Value", reason: "not a valid int32"},
@@ -156,5 +156,24 @@ func checkRequest(t *testing.T, method protoreflect.FullName, got []byte, err er
 	}
 	if msg := decode(t, method, []byte(rest)); !proto.Equal(msg, parse(t, method, want)) {
 		t.Errorf("got  %s\nwant %s", show(msg), want)
+	}
+}
+
+// A malformed body must cost no more than reading it: not the building of a
+// message as large as what comes before the fault.
+func TestMalformedBodiesAreCheap(t *testing.T) {
+	m := compile(t, echo, transcode.Binding{Body: "*"}, defaults)
+	body := []byte(`{"smalls":[` + strings.Repeat(`{},`, 1<<20) + "\n}]}")
+	result := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			_, err := m.AppendRequest(nil, transcode.Input{Body: body})
+			const want = "smalls[1048576]: malformed JSON (line 2, column 1)"
+			if err == nil || err.Error() != want {
+				b.Fatalf("err = %v, want %s", err, want)
+			}
+		}
+	})
+	if got := result.AllocedBytesPerOp(); got > int64(10*len(body)) {
+		t.Errorf("a body of %d bytes takes %d", len(body), got)
 	}
 }
