@@ -1,6 +1,7 @@
 package transcode
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -37,7 +38,13 @@ type ResponseError struct {
 	cause error
 }
 
+// ErrResponseTooLarge is in a [ResponseError] of a valid answer that would be too much JSON.
+var ErrResponseTooLarge = errors.New("larger than 64 MiB as JSON")
+
 func (e *ResponseError) Error() string {
+	if errors.Is(e.cause, ErrResponseTooLarge) {
+		return fmt.Sprintf("the backend's answer cannot be shown as JSON: a %s %v", e.Message, ErrResponseTooLarge)
+	}
 	return fmt.Sprintf("the backend's answer cannot be shown as JSON: not a valid %s", e.Message)
 }
 

@@ -12,7 +12,10 @@ func (m *Method) SlowResponse(dst, wire []byte) ([]byte, error) { return m.slowR
 func (m *Method) DirectBody(dst, body []byte) ([]byte, bool) { return m.readBody(dst, body) }
 
 // DirectResponse shows a response by the direct engine alone, if that takes it.
-func (m *Method) DirectResponse(dst, wire []byte) ([]byte, bool) { return m.writeResponse(dst, wire) }
+func (m *Method) DirectResponse(dst, wire []byte) ([]byte, bool) {
+	out, ok, _ := m.writeResponse(dst, wire)
+	return out, ok
+}
 
 // Linked adds the program's own types to a resolver.
 func Linked(types Resolver) Resolver { return linked(types) }

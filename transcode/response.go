@@ -1,13 +1,27 @@
 package transcode
 
+// maxResponse bounds the JSON of one response, in bytes: with defaults shown,
+// an empty message of two bytes on the wire is a thousand as JSON.
+const maxResponse = 64 << 20
+
 // AppendResponse appends the response message, or the field of it that the
 // binding picks, as compact JSON to dst. A *ResponseError says that wire is no
 // such message or has no JSON form; dst's own bytes are untouched then.
+// One whose JSON is larger than 64 MiB wraps [ErrResponseTooLarge].
 //
 // A picked field that is not set shows as the empty value of its kind.
 func (m *Method) AppendResponse(dst, wire []byte) ([]byte, error) {
-	if out, ok := m.writeResponse(dst, wire); ok {
+	out, ok, tooLarge := m.writeResponse(dst, wire)
+	switch {
+	case ok:
 		return out, nil
+	case tooLarge:
+		return dst, m.responseError(ErrResponseTooLarge)
+	default:
+		return m.slowResponse(dst, wire)
 	}
-	return m.slowResponse(dst, wire)
+}
+
+func (m *Method) responseError(cause error) *ResponseError {
+	return &ResponseError{Message: string(m.output.desc.FullName()), cause: cause}
 }

@@ -1,7 +1,9 @@
 package transcode_test
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,6 +148,31 @@ func TestAppendResponseWire(t *testing.T) {
 			}
 			if err != nil || string(got) != "before"+tt.want {
 				t.Errorf("got %s, err = %v, want before%s", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAppendResponseTooLarge(t *testing.T) {
+	order := compile(t, "everything.Service.EchoOrder", transcode.Binding{}, defaults)
+	items := method(t, "everything.Service.EchoOrder").Output().Fields().ByName("items").Number()
+	empty := protowire.AppendBytes(protowire.AppendTag(nil, items, protowire.BytesType), nil)
+	many := bytes.Repeat(empty, 5<<18) // 2.5 MiB; 61 bytes each as JSON
+	for name, wire := range map[string][]byte{
+		"direct": many,
+		"slow":   append(slices.Clip(many), "\x08\x01\x08\x01"...), // a singular field twice
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := order.AppendResponse([]byte("before"), wire)
+			var bad *transcode.ResponseError
+			if !errors.Is(err, transcode.ErrResponseTooLarge) || !errors.As(err, &bad) {
+				t.Errorf("err = %v, want ErrResponseTooLarge", err)
+			}
+			if string(got) != "before" {
+				t.Errorf("%d bytes beside the error", len(got))
+			}
+			if got, err := order.AppendResponse(nil, wire[len(wire)/4*3-len(wire)/4*3%2:]); err != nil {
+				t.Errorf("a quarter of it: %v, %d bytes", err, len(got))
 			}
 		})
 	}

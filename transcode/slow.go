@@ -51,7 +51,7 @@ func (e *engine) marshalWire() proto.MarshalOptions {
 	return proto.MarshalOptions{AllowPartial: true, Deterministic: true}
 }
 
-// slowBody appends what a body says.
+// slowBody appends what a body says, which must be valid JSON.
 func (m *Method) slowBody(dst, body []byte) ([]byte, error) {
 	if m.wholeBody {
 		return m.engine.slowMessage(dst, m.input.desc, body, "")
@@ -66,11 +66,8 @@ func (m *Method) slowBody(dst, body []byte) ([]byte, error) {
 		return wrap(dst, start, m.body), nil
 	}
 	// protojson knows messages only: a body that is one value of a field is given to it as a message of that
-	// field alone. It must be one value, or it could name further fields. The JSON name is what protojson finds
-	// this field by, whatever the others are called.
-	if !json.Valid(body) {
-		return dst, jsonError(body, 0, pathString(m.body), json.Unmarshal(body, new(any)))
-	}
+	// field alone. As valid JSON it is one value; else it could name further fields. The JSON name is what
+	// protojson finds this field by, whatever the others are called.
 	object, _ := appendString([]byte{'{'}, []byte(leaf.jsonName))
 	object = append(object, ':')
 	shift := utf8.RuneCount(object)
@@ -182,12 +179,15 @@ func (m *Method) slowResponse(dst, wire []byte) ([]byte, error) {
 			return nil, err
 		}
 		if m.response == nil {
-			return m.engine.marshalJSON().MarshalAppend(dst, msg)
+			return m.engine.appendJSON(dst, msg, maxResponse)
 		}
 		return m.engine.slowField(dst, msg, m.response)
 	})
 	if err != nil {
-		return dst, &ResponseError{Message: string(m.output.desc.FullName()), cause: err}
+		return dst, m.responseError(err)
+	}
+	if len(out)-len(dst) > maxResponse {
+		return dst, m.responseError(ErrResponseTooLarge)
 	}
 	return compact(out, len(dst)), nil
 }
@@ -222,7 +222,7 @@ func (e *engine) slowField(dst []byte, in protoreflect.Message, path []*fieldPla
 	case f.message.special == isValue && !set:
 		return append(dst, "null"...), nil
 	default:
-		return e.marshalJSON().MarshalAppend(dst, in.Get(f.desc).Message().Interface())
+		return e.appendJSON(dst, in.Get(f.desc).Message().Interface(), maxResponse)
 	}
 }
 
@@ -235,7 +235,7 @@ func (e *engine) slowLone(dst []byte, in protoreflect.Message, f *fieldPlan) ([]
 	if f.message == nil && !f.isMap {
 		o.EmitUnpopulated = true // a scalar's zero is shown too
 	}
-	b, err := o.Marshal(lone)
+	b, err := appendMessage(nil, lone, o, maxResponse)
 	if err != nil {
 		return dst, err
 	}

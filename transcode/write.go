@@ -21,6 +21,16 @@ type writer struct {
 	spans []span
 	// entries are the entries of the maps that are open.
 	entries []mapEntry
+	// limit is how long out may become, about: it is looked at where a message
+	// or an element begins, and at the end. tooLarge: that was the reason.
+	limit    int
+	tooLarge bool
+}
+
+// full tells whether the response has become too large.
+func (w *writer) full() bool {
+	w.tooLarge = w.tooLarge || len(w.out) > w.limit
+	return w.tooLarge
 }
 
 // span is where a field lies in its message: a singular field's value without
@@ -32,17 +42,17 @@ type span struct{ start, end int }
 func (s span) unset() bool { return s == span{} }
 
 // writeResponse shows a whole response. It reports false, with dst as it was,
-// for the slow engine to take over.
-func (m *Method) writeResponse(dst, wire []byte) ([]byte, bool) {
+// for the slow engine to take over unless the response is too large.
+func (m *Method) writeResponse(dst, wire []byte) (out []byte, ok, tooLarge bool) {
 	w := m.engine.writers.Get().(*writer)
-	w.engine, w.out = m.engine, dst
-	ok := w.response(m, wire)
-	out := w.out
+	w.engine, w.out, w.limit = m.engine, dst, len(dst)+maxResponse
+	ok = w.response(m, wire) && !w.full()
+	out, tooLarge = w.out, w.tooLarge
 	w.release()
 	if !ok {
-		return dst, false
+		return dst, false, tooLarge
 	}
-	return out, true
+	return out, true, false
 }
 
 // release lets go of the response and puts the writer back.

@@ -3,6 +3,7 @@ package transcode
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -14,7 +15,7 @@ import (
 // message writes a plain message as an object. depth is that of the message,
 // 1 for the outermost.
 func (w *writer) message(mp *messagePlan, wire []byte, depth int) bool {
-	if depth > maxDepth {
+	if depth > maxDepth || w.full() {
 		return false
 	}
 	base := len(w.spans)
@@ -77,6 +78,9 @@ func (w *writer) list(f *fieldPlan, wire []byte, depth int) (empty, ok bool) {
 		wire = wire[n:]
 		if tag == f.tag && f.message == nil && f.packable() {
 			// One value.
+			if w.full() {
+				return false, false
+			}
 			if !empty {
 				w.out = append(w.out, ',')
 			}
@@ -92,6 +96,9 @@ func (w *writer) list(f *fieldPlan, wire []byte, depth int) (empty, ok bool) {
 		content := wire[n : n+int(size)]
 		wire = wire[n+int(size):]
 		if tag == f.tag {
+			if w.full() {
+				return false, false
+			}
 			if !empty {
 				w.out = append(w.out, ',')
 			}
@@ -108,6 +115,9 @@ func (w *writer) list(f *fieldPlan, wire []byte, depth int) (empty, ok bool) {
 		}
 		// A packed run.
 		for len(content) > 0 {
+			if w.full() {
+				return false, false
+			}
 			if !empty {
 				w.out = append(w.out, ',')
 			}
@@ -156,6 +166,9 @@ func (w *writer) mapField(f *fieldPlan, wire []byte, depth int) bool {
 				return false
 			}
 			w.out = append(w.out, ',')
+		}
+		if w.full() {
+			return false
 		}
 		// Not held across the nested writes: they may move the entries.
 		e := w.entries[base+i]
@@ -293,8 +306,9 @@ func (w *writer) foreign(mp *messagePlan, wire []byte) bool {
 		if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: w.engine.types}).Unmarshal(wire, msg); err != nil {
 			return nil, err
 		}
-		return w.engine.marshalJSON().MarshalAppend(w.out, msg)
+		return w.engine.appendJSON(w.out, msg, w.limit-len(w.out))
 	})
+	w.tooLarge = errors.Is(err, ErrResponseTooLarge)
 	if err != nil {
 		return false
 	}
