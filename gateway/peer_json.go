@@ -90,6 +90,12 @@ func (p *jsonPeer) sendMsg(msg mem.BufferSlice) error {
 	*out = json
 	if err != nil {
 		pool.Put(out)
+		if errors.Is(err, transcode.ErrResponseTooLarge) {
+			return &callError{
+				Code: codes.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", httpStatus: http.StatusBadGateway, cause: err,
+				Message: "the backend's answer is too large as JSON",
+			}
+		}
 		return &callError{
 			Code: codes.Internal, Reason: "BAD_RESPONSE", cause: err,
 			Message: "the backend's answer does not fit its descriptor",
