@@ -27,11 +27,7 @@ const (
 // not fit together are an error; the snapshot beside it is whole but for those,
 // and in what they are about it leaves the table in force as it is.
 func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
-	var inForce *routes.Table
-	if s := g.snapshot.Load(); s != nil {
-		inForce = s.table
-	}
-	table, faults := routes.Rebuild(inForce, inputs, g.cfg.Routes)
+	table, faults := routes.Rebuild(g.Routes(), inputs, g.cfg.Routes)
 	g.warnings.tell(g.log, table.Warnings())
 	s := &snapshot{table: table, handlers: make([]Handler, len(table.Routes())), services: map[string][]string{}}
 	for _, r := range table.Routes() {
