@@ -2,12 +2,9 @@ package auth
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -22,7 +19,7 @@ func Open(cfg config.Redis) (redis.UniversalClient, error) {
 	if len(cfg.Addresses) == 0 {
 		return nil, errors.New("redis: no addresses")
 	}
-	tlsConfig, err := clientTLS(cfg.TLS)
+	tlsConfig, err := cfg.TLS.Load()
 	if err != nil {
 		return nil, fmt.Errorf("redis: tls: %w", err)
 	}
@@ -70,35 +67,6 @@ func Open(cfg config.Redis) (redis.UniversalClient, error) {
 	default:
 		return nil, fmt.Errorf("redis: unknown mode %q", cfg.Mode)
 	}
-}
-
-func clientTLS(cfg *config.ClientTLS) (*tls.Config, error) {
-	if cfg == nil {
-		return nil, nil //nolint:nilnil // no TLS is an answer
-	}
-	t := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		ServerName:         cfg.ServerName,
-		InsecureSkipVerify: cfg.InsecureSkipVerify, //nolint:gosec // asked for by name
-	}
-	if cfg.CAFile != "" {
-		pem, err := os.ReadFile(cfg.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca_file: no certificate in %s", cfg.CAFile)
-		}
-	}
-	if cfg.CertFile != "" || cfg.KeyFile != "" {
-		cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("cert_file and key_file: %w", err)
-		}
-		t.Certificates = []tls.Certificate{cert}
-	}
-	return t, nil
 }
 
 // RouteRedisLog sends go-redis's own log, which is one for the whole process, to

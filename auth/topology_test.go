@@ -211,8 +211,8 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
 	}
-	got, err := clientTLS(&config.ClientTLS{ServerName: "redis.example", InsecureSkipVerify: true})
+	got, err := (&config.ClientTLS{ServerName: "redis.example", InsecureSkipVerify: true}).Load()
 	if err != nil || got.ServerName != "redis.example" || !got.InsecureSkipVerify || got.MinVersion != tls.VersionTLS12 {
-		t.Errorf("clientTLS = %+v, %v", got, err)
+		t.Errorf("TLS settings = %+v, %v", got, err)
 	}
 }

@@ -3,11 +3,8 @@ package discovery
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +35,7 @@ func Dial(cfg config.Etcd) (*clientv3.Client, error) {
 	if len(cfg.Endpoints) == 0 {
 		return nil, errors.New("etcd: no endpoints are configured")
 	}
-	tlsConfig, err := clientTLS(cfg.TLS)
+	tlsConfig, err := cfg.TLS.Load()
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
@@ -75,34 +72,4 @@ func (l *lazyLogin) intercept(ctx context.Context, method string, request, reply
 		return nil // the reply stays empty: no token
 	}
 	return next(ctx, method, request, reply, conn, opts...)
-}
-
-// clientTLS returns nil, clear text, for nil.
-func clientTLS(cfg *config.ClientTLS) (*tls.Config, error) {
-	if cfg == nil {
-		return nil, nil //nolint:nilnil // no TLS is not an error
-	}
-	out := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		ServerName:         cfg.ServerName,
-		InsecureSkipVerify: cfg.InsecureSkipVerify, //nolint:gosec // asked for by the user, and documented as being for trying out
-	}
-	if cfg.CAFile != "" {
-		pem, err := os.ReadFile(cfg.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading tls.ca_file: %w", err)
-		}
-		out.RootCAs = x509.NewCertPool()
-		if !out.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls.ca_file %s holds no certificate in PEM", cfg.CAFile)
-		}
-	}
-	if cfg.CertFile != "" || cfg.KeyFile != "" {
-		cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading tls.cert_file and tls.key_file: %w", err)
-		}
-		out.Certificates = []tls.Certificate{cert}
-	}
-	return out, nil
 }

@@ -108,7 +108,7 @@ func remove(t *testing.T, cli *clientv3.Client, key string) {
 // Whatever becomes of etcd, calls go on to the endpoints that are known, and not
 // one of them fails. Afterwards all is as before without anybody's doing: what
 // was registered is again, and what is new is found.
-func TestEtcdAwayUnderLoad(t *testing.T) {
+func TestFault10EtcdAwayUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]func(*etcdtest.Server, func()){
 		"killed":            func(s *etcdtest.Server, meanwhile func()) { s.Kill(); meanwhile(); s.Restart() },
@@ -142,7 +142,7 @@ func TestEtcdAwayUnderLoad(t *testing.T) {
 
 // A key that is deleted and put again, one after the other or in one go, leaves
 // no moment without addresses.
-func TestReaddedKeyLosesNoCall(t *testing.T) {
+func TestFault10ReaddedKeyLosesNoCall(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t)
 	cli := etcd.Client()

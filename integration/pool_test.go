@@ -333,7 +333,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 
 // A credential's first call after a long time has everything to do anew: to ask
 // Redis, find the backend and connect. 250 ms are enough for that.
-func TestFirstCallAfterIdleWithAShortDeadline(t *testing.T) {
+func TestFault12FirstCallAfterIdle(t *testing.T) {
 	t.Parallel()
 	for name, idle := range map[string]struct {
 		settings string // of the backend's pool

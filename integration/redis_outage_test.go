@@ -28,7 +28,7 @@ const (
 // While Redis is away: who was verified of late goes on being served, who was
 // not gets 503, and nobody gets in who would not otherwise. How long "of late" is
 // depends on the mode.
-func TestRedisAway(t *testing.T) {
+func TestFault9RedisAway(t *testing.T) {
 	t.Parallel()
 	faults := []struct {
 		name        string
@@ -129,7 +129,7 @@ func inTime(call callFunc, limit time.Duration) callFunc {
 
 // A Redis that lost its data knows nobody, and says so also of credentials that
 // are in memory for minutes to come.
-func TestEmptyRedisRefusesEverything(t *testing.T) {
+func TestFault9EmptyRedisRefusesEverything(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"strict", "lenient"} {
 		t.Run(mode, func(t *testing.T) {

@@ -1,11 +1,8 @@
 package rpcproxy
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -143,37 +140,12 @@ func (d *dialer) options(key Credential) []grpc.DialOption {
 
 // transportCredentials are clear text without configuration.
 func transportCredentials(cfg *config.ClientTLS) (credentials.TransportCredentials, error) {
-	if cfg == nil {
+	t, err := cfg.Load()
+	if err != nil {
+		return nil, err
+	}
+	if t == nil {
 		return insecure.NewCredentials(), nil
-	}
-	t := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		ServerName:         cfg.ServerName,
-		InsecureSkipVerify: cfg.InsecureSkipVerify, //nolint:gosec // asked for, for trying out
-	}
-	if cfg.CAFile != "" {
-		pem, err := os.ReadFile(cfg.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("tls ca_file: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls ca_file: %s holds no certificate", cfg.CAFile)
-		}
-	}
-	if cfg.CertFile != "" || cfg.KeyFile != "" {
-		load := func() (*tls.Certificate, error) {
-			cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
-			if err != nil {
-				return nil, fmt.Errorf("tls cert_file and key_file: %w", err)
-			}
-			return &cert, nil
-		}
-		if _, err := load(); err != nil {
-			return nil, err
-		}
-		// Read for each handshake, so that a renewed certificate is taken up.
-		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	}
 	return credentials.NewTLS(t), nil
 }
