@@ -219,15 +219,8 @@ func (g *Gateway) watchBackends(ctx, starting context.Context, inputs []routes.I
 		backend := g.backends[in.Backend.Name]
 		first.Add(1)
 		tasks.Go(func() {
-			dial := func(ctx context.Context) (grpc.ClientConnInterface, func(), error) {
-				lease, err := backend.AcquireShared(ctx)
-				if err != nil {
-					return nil, nil, err
-				}
-				return lease.Conn(), lease.Release, nil
-			}
 			d.watch(ctx, i, in.Backend, func(ctx context.Context) (*routes.Descriptors, error) {
-				return routes.Load(ctx, in.Backend, dial)
+				return routes.Load(ctx, in.Backend, backend.AcquireShared)
 			}, first.Done)
 		})
 	}

@@ -139,9 +139,13 @@ func (b *Backend) withHashKey(ctx context.Context, app string) context.Context {
 }
 
 // AcquireShared gives a connection without credentials, for reflection and
-// health checks. Release it.
-func (b *Backend) AcquireShared(ctx context.Context) (Lease, error) {
-	return b.pool.Acquire(ctx, Credential{})
+// health checks, and what releases it: a dial function of routes.Load.
+func (b *Backend) AcquireShared(ctx context.Context) (conn grpc.ClientConnInterface, release func(), err error) {
+	lease, err := b.pool.Acquire(ctx, Credential{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return lease.Conn(), lease.Release, nil
 }
 
 // Revoke closes the connections of a token, or of a whole app if tokenID is

@@ -22,11 +22,11 @@ func TestMetrics(t *testing.T) {
 	}
 	b.Revoke("a", "")
 	_, _ = unary(testContext(t), b, app("b"), "x") // refused
-	lease, err := b.AcquireShared(testContext(t))
+	_, release, err := b.AcquireShared(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lease.Release()
+	defer release()
 	want := `
 # HELP rpcgate_attempts_total Attempts to call a backend that ended, by the code they ended with.
 # TYPE rpcgate_attempts_total counter

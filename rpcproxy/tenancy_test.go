@@ -278,9 +278,9 @@ func TestShutdownWaitsForCalls(t *testing.T) {
 	down := make(chan error)
 	go func() { down <- b.Shutdown(testContext(t)) }()
 	waitFor(t, "new calls to be refused", func() bool {
-		lease, err := b.AcquireShared(testContext(t))
+		_, release, err := b.AcquireShared(testContext(t))
 		if err == nil {
-			lease.Release()
+			release()
 		}
 		return errors.Is(err, ErrClosed)
 	})

@@ -152,11 +152,11 @@ func TestTimeout(t *testing.T) {
 		return ss.Context().Err()
 	})
 	b := newBackend(t, s.addr, nil, Options{})
-	lease, err := b.AcquireShared(testContext(t))
+	_, release, err := b.AcquireShared(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lease.Release()
+	defer release()
 	// Short limits are not for connecting.
 	waitFor(t, "the connection", func() bool { ready, _ := b.pool.ready(); return ready })
 	for _, r := range roads() {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes"
@@ -96,13 +95,7 @@ func (p *parts) loadDescriptors(ctx context.Context) ([]routes.Input, error) {
 	var loads sync.WaitGroup
 	for i, b := range p.cfg.Backends {
 		loads.Go(func() {
-			d, err := routes.Load(ctx, b, func(ctx context.Context) (grpc.ClientConnInterface, func(), error) {
-				lease, err := p.backends[b.Name].AcquireShared(ctx)
-				if err != nil {
-					return nil, nil, err
-				}
-				return lease.Conn(), lease.Release, nil
-			})
+			d, err := routes.Load(ctx, b, p.backends[b.Name].AcquireShared)
 			inputs[i] = routes.Input{Backend: b, Descriptors: d}
 			if err != nil {
 				faults[i] = fmt.Errorf("backend %s: %w", b.Name, err)
