@@ -30,8 +30,7 @@ type Backend struct {
 	Services []string `yaml:"services"`
 	// Bind the google.api.http annotations found in the descriptors.
 	Annotations bool `yaml:"annotations" default:"true"`
-	// Bind `POST /<package.Service>/<Method>` with the whole message as body, for every method whose caller does not
-	// stream.
+	// Bind `POST /<package.Service>/<Method>` with the whole message as body, for every method.
 	DefaultBinding bool `yaml:"default_binding" default:"false"`
 	// Whether calls need a credential: required, or none for all of its routes.
 	Auth string `yaml:"auth" default:"required" enum:"required,none"`
@@ -39,6 +38,12 @@ type Backend struct {
 	Credentials string `yaml:"credentials" default:"pass" enum:"pass,drop"`
 	// How its JSON looks.
 	JSON JSON `yaml:"json"`
+	// How errors of its JSON routes look; empty: as http.errors says.
+	Errors string `yaml:"errors" enum:",status,problem,envelope"`
+	// Take application/x-www-form-urlencoded bodies, too, on routes with a body.
+	Forms bool `yaml:"forms" default:"false"`
+	// Which headers go to it, and which of its own come back.
+	Headers Headers `yaml:"headers"`
 
 	// How long a unary call may take; 0: as long as the caller gives it.
 	Timeout time.Duration `yaml:"timeout" default:"2s"`
@@ -83,6 +88,8 @@ type JSON struct {
 	EmitDefaults bool `yaml:"emit_defaults" default:"true"`
 	// Write field names as in the .proto file instead of lowerCamelCase.
 	UseProtoNames bool `yaml:"use_proto_names" default:"false"`
+	// Write 64-bit integers as JSON numbers instead of strings. JavaScript cannot hold those beyond 2^53.
+	Int64AsNumbers bool `yaml:"int64_as_numbers" default:"false"`
 	// Write enum values as numbers instead of names.
 	EnumsAsNumbers bool `yaml:"enums_as_numbers" default:"false"`
 	// Ignore unknown fields in bodies and queries instead of refusing them with 400.

@@ -31,6 +31,10 @@ func setDefaults(section reflect.Value) {
 			setDefaults(v)
 			continue
 		}
+		if list := f.list(); list != nil {
+			v.Set(reflect.ValueOf(list))
+			continue
+		}
 		text, ok := f.Tag.Lookup("default")
 		if !ok {
 			continue

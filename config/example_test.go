@@ -93,6 +93,12 @@ func TestExampleHasEveryKeyWithItsDefault(t *testing.T) {
 		if !ok || !there || !strings.HasPrefix(strings.TrimSpace(lines[m.line-1]), "#") {
 			return
 		}
+		if list := f.list(); list != nil {
+			if !slices.Contains(list, v.String()) {
+				t.Errorf("%s:%d: %s is %v, but the defaults are %q", exampleFile, m.line, path, v, list)
+			}
+			return
+		}
 		if want, err := parseScalar(f.Type, def); err != nil || !want.Equal(v) {
 			t.Errorf("%s:%d: %s is %v, but its default is %s", exampleFile, m.line, path, v, def)
 		}

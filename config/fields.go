@@ -16,7 +16,7 @@ var (
 // field is one key of a section. Its tags say what holds for it:
 //
 //	yaml     its key
-//	default  its default, as one would write it in the file
+//	default  its default, as one would write it in the file; of a list, with commas between
 //	enum     the texts that it may have, with commas between
 //	min, max the bounds of a number, a duration or a size; min is 0 where it is not given
 //	path     "file": a path that [Load] takes relative to the configuration file
@@ -44,6 +44,15 @@ func fieldsOf(section reflect.Type) []field {
 func (f field) enum() []string {
 	tag, ok := f.Tag.Lookup("enum")
 	if !ok {
+		return nil
+	}
+	return strings.Split(tag, ",")
+}
+
+// list gives the default of a list of texts; nil: none.
+func (f field) list() []string {
+	tag, ok := f.Tag.Lookup("default")
+	if !ok || f.Type.Kind() != reflect.Slice {
 		return nil
 	}
 	return strings.Split(tag, ",")

@@ -151,6 +151,9 @@ func absent(f field) string {
 	if f.Tag.Get("jsonschema") == "required" {
 		return "required"
 	}
+	if list := f.list(); list != nil {
+		return "`[" + strings.Join(list, ", ") + "]`"
+	}
 	if text := f.Tag.Get("default"); text != "" {
 		return "`" + text + "`"
 	}

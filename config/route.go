@@ -17,6 +17,10 @@ type Route struct {
 	Timeout time.Duration `yaml:"timeout"`
 	// Write request and response bodies into the access log. They may hold personal data.
 	LogBodies bool `yaml:"log_bodies" default:"false"`
+	// Take application/x-www-form-urlencoded bodies, too.
+	Forms bool `yaml:"forms" default:"false"`
+	// Which headers go to the backend, and which come back, besides the backend's own rules.
+	Headers Headers `yaml:"headers"`
 }
 
 // HTTPRule is a google.api.http rule: exactly one of the methods with a path

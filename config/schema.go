@@ -72,9 +72,29 @@ func refine(definitions jsonschema.Definitions, section reflect.Type, done map[r
 	for _, f := range fieldsOf(section) {
 		if property, ok := definition.Properties.Get(f.key); ok && isScalar(f.Type) {
 			refineScalar(property, f)
+		} else if ok && f.Type.Kind() == reflect.Slice {
+			refineList(property, f)
 		}
 		refine(definitions, f.Type, done)
 	}
+}
+
+// refineList adds the default and the enum of a list of texts.
+func refineList(s *jsonschema.Schema, f field) {
+	if list := f.list(); list != nil {
+		s.Default = list
+	}
+	if enum := f.enum(); enum != nil {
+		s.Items = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{enumSchema(enum), reference()}}
+	}
+}
+
+func enumSchema(enum []string) *jsonschema.Schema {
+	values := make([]any, len(enum))
+	for i, text := range enum {
+		values[i] = text
+	}
+	return &jsonschema.Schema{Enum: values}
 }
 
 func refineScalar(s *jsonschema.Schema, f field) {
@@ -87,11 +107,7 @@ func refineScalar(s *jsonschema.Schema, f field) {
 	switch f.Type.Kind() {
 	case reflect.String:
 		if enum := f.enum(); enum != nil {
-			values := make([]any, len(enum))
-			for i, text := range enum {
-				values[i] = text
-			}
-			s.Type, s.AnyOf = "", []*jsonschema.Schema{{Enum: values}, reference()}
+			s.Type, s.AnyOf = "", []*jsonschema.Schema{enumSchema(enum), reference()}
 		}
 	case reflect.Bool:
 		s.Type, s.AnyOf = "", []*jsonschema.Schema{{Type: "boolean"}, reference()}

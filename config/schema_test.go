@@ -17,6 +17,7 @@ type definition struct {
 	Enum                 []string              `json:"enum"`
 	Pattern              string                `json:"pattern"`
 	AnyOf                []definition          `json:"anyOf"`
+	Items                *definition           `json:"items"`
 	Properties           map[string]definition `json:"properties"`
 	AdditionalProperties any                   `json:"additionalProperties"`
 	Required             []string              `json:"required"`
@@ -51,6 +52,9 @@ func TestSchemaSaysWhatTheTypesSay(t *testing.T) {
 			if want := f.Tag.Get("default"); want != "" && p.Default == nil {
 				t.Errorf("%s.%s has no default, want %s", s.section, f.key, want)
 			}
+			if f.Type.Kind() == reflect.Slice && p.Items != nil {
+				p.AnyOf = p.Items.AnyOf
+			}
 			if enum := f.enum(); enum != nil && (len(p.AnyOf) == 0 || !reflect.DeepEqual(p.AnyOf[0].Enum, enum)) {
 				t.Errorf("%s.%s has not the enum %q: %+v", s.section, f.key, enum, p)
 			}
@@ -61,6 +65,9 @@ func TestSchemaSaysWhatTheTypesSay(t *testing.T) {
 	}
 	if got := schema.Defs["Log"].Properties["success_sample"].Default; got != 0.01 {
 		t.Errorf("log.success_sample has the default %v", got)
+	}
+	if got := schema.Defs["Compression"].Properties["encodings"].Default; !reflect.DeepEqual(got, []any{"zstd", "gzip"}) {
+		t.Errorf("http.compression.encodings has the default %v", got)
 	}
 	if got := schema.Defs["Backend"].Properties["method_timeouts"]; got.Type != "object" {
 		t.Errorf("method_timeouts is %+v", got)

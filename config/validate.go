@@ -72,6 +72,7 @@ func (v *validator) shown(path, value string) string {
 func (v *validator) config(c *Config) {
 	v.tags(reflect.ValueOf(c).Elem())
 	v.listeners(c)
+	v.http(&c.HTTP)
 	v.redis(c)
 	v.etcd(c)
 	v.auth(c)

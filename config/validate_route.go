@@ -15,12 +15,13 @@ func (v *validator) routes(c *Config) {
 			v.fault(key, "%s %s", v.show(key, r.Method), why)
 		}
 		v.routeBackend(c, r, section)
+		v.headers(&r.Headers, section+".headers")
 		if r.HTTP != nil {
 			v.httpRule(r.HTTP, section+".http", 0)
 			continue
 		}
-		if r.Backend == "" && r.Auth == "" && r.Timeout == 0 && !r.LogBodies {
-			v.missing(section, "does nothing: it has neither http, nor backend, auth, timeout or log_bodies")
+		if r.Backend == "" && r.Auth == "" && r.Timeout == 0 && !r.LogBodies && !r.Forms && r.Headers.IsZero() {
+			v.missing(section, "does nothing: it has neither http, nor backend, auth, timeout, log_bodies, forms or headers")
 		}
 		id := [2]string{r.Backend, r.Method}
 		if first, ok := policies[id]; ok {

@@ -112,14 +112,16 @@ func TestWarnings(t *testing.T) {
 	}
 	c.Admin.Address = ":9091"
 	c.HTTP.TrustedProxies = []string{"0.0.0.0/0"}
+	c.HTTP.CORS.AllowedOrigins = []string{"*", "https://*.example.com", "http://localhost:*"}
+	c.HTTP.Streams.AllowedOrigins = []string{"https://app*"}
 	c.Auth.RevokeInFlight = "cancel"
 	c.Redis.TLS = &ClientTLS{InsecureSkipVerify: true}
 	c.Backends[0].Pool.Key = "shared"
 	c.Backends[0].Balancer.HashHeader = "x"
 	c.Backends[0].Auth = "none"
 	c.Routes = []Route{{Method: "a.B/C", LogBodies: true}}
-	if w := c.Warnings(testTime); len(w) != 7 {
-		t.Errorf("%d warnings, want 7:\n%v", len(w), w)
+	if w := c.Warnings(testTime); len(w) != 9 {
+		t.Errorf("%d warnings, want 9:\n%v", len(w), w)
 	}
 }
 
@@ -129,12 +131,17 @@ func TestNames(t *testing.T) {
 		ok        func(string) bool
 		good, bad []string
 	}{
-		"backend":  {isBackendName, []string{"shop", "shop-2", "a.b_c", "1"}, []string{"", "-a", "a b", "a/b", "ä", strings.Repeat("a", 64)}},
-		"method":   {func(s string) bool { return methodName(s) == "" }, []string{"a.B/C", "B/C", "a._b.C1/D_2"}, []string{"", "/a.B/C", "a.B.C", "a.B/", "/", "a..B/C", "a.B/C/D", "1a.B/C", "a.B/C "}},
-		"listen":   {func(s string) bool { return listenAddress(s) == "" }, []string{":0", ":8080", "127.0.0.1:1", "[::]:1", "host:1", "[fe80::1%eth0]:1"}, []string{"", "8080", "a", "a:b", "::1:80", ":65536", "http://a:1", ":-1", ":+1"}},
-		"dial":     {func(s string) bool { return dialAddress(s) == "" }, []string{"a:1", "a-b.c_d.:1", "[::1]:1"}, []string{":1", "a:0", "a b:1", "a..b:1", "-a:1", "[x]:1:2", "a:http"}},
-		"target":   {func(s string) bool { return grpcTarget(s) == "" }, []string{"dns:///a:1", "dns:///a", "dns:a:1", "dns://8.8.8.8/a:1", "unix:/a", "unix:///a", "xds:///a", "a:1", "passthrough:///a:1", "[::1]:80"}, []string{"", "dns:///", "dns://a:1", "etcd:///a", "unix:", "foo://a", "a", "dns:///a b"}},
-		"etcd":     {func(s string) bool { return etcdEndpoint(s) == "" }, []string{"a:1", "http://a:1", "https://a:1/"}, []string{"a", "http://a", "ftp://a:1", "http://u@a:1", "http://a:1?b", "http://%zz:1"}},
+		"backend": {isBackendName, []string{"shop", "shop-2", "a.b_c", "1"}, []string{"", "-a", "a b", "a/b", "ä", strings.Repeat("a", 64)}},
+		"method":  {func(s string) bool { return methodName(s) == "" }, []string{"a.B/C", "B/C", "a._b.C1/D_2"}, []string{"", "/a.B/C", "a.B.C", "a.B/", "/", "a..B/C", "a.B/C/D", "1a.B/C", "a.B/C "}},
+		"listen":  {func(s string) bool { return listenAddress(s) == "" }, []string{":0", ":8080", "127.0.0.1:1", "[::]:1", "host:1", "[fe80::1%eth0]:1"}, []string{"", "8080", "a", "a:b", "::1:80", ":65536", "http://a:1", ":-1", ":+1"}},
+		"dial":    {func(s string) bool { return dialAddress(s) == "" }, []string{"a:1", "a-b.c_d.:1", "[::1]:1"}, []string{":1", "a:0", "a b:1", "a..b:1", "-a:1", "[x]:1:2", "a:http"}},
+		"target":  {func(s string) bool { return grpcTarget(s) == "" }, []string{"dns:///a:1", "dns:///a", "dns:a:1", "dns://8.8.8.8/a:1", "unix:/a", "unix:///a", "xds:///a", "a:1", "passthrough:///a:1", "[::1]:80"}, []string{"", "dns:///", "dns://a:1", "etcd:///a", "unix:", "foo://a", "a", "dns:///a b"}},
+		"etcd":    {func(s string) bool { return etcdEndpoint(s) == "" }, []string{"a:1", "http://a:1", "https://a:1/"}, []string{"a", "http://a", "ftp://a:1", "http://u@a:1", "http://a:1?b", "http://%zz:1"}},
+		"origin": {func(s string) bool { return originFault(s) == "" },
+			[]string{"*", "https://a.example", "http://localhost:3000", "http://[::1]:80801"[:16], "https://*.example.com", "https://*", "http://localhost:*", "capacitor://localhost", "http://a:443"},
+			[]string{"", "null", "a.example", "https://", "https://a/", "https://a/b", "https://u@a", "https://a?b", "https://a#", "https://*.*.a", "//a", "https:a", "https://a:443", "http://a:80", "https://a b", "https://a:b", "https://a?"}},
+		"header":   {isHeaderName, []string{"X-App", "a.b_c-1"}, []string{"", "a b", ":path", "x*", "ä", "a~"}},
+		"reserved": {ReservedHeader, []string{"", ":path", "app", "authorization", "grpc-status", "x-forwarded-prefix", "sec-websocket-protocol", "access-control-allow-origin", "te", "host", "content-length"}, []string{"x-tenant", "cookie", "set-cookie", "etag", "accept", "grpcgateway-cookie", "x-forwarded", "sec-fetch-mode", "apple"}},
 		"metadata": {isMetadataKey, []string{"x-app", "a.b_c-1"}, []string{"", "X-App", "a b", ":path"}},
 	} {
 		for _, s := range check.good {

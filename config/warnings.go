@@ -19,6 +19,8 @@ func (c *Config) Warnings(now time.Time) Faults {
 			v.fault(indexPath("http.trusted_proxies", i), "every caller is a trusted proxy, and may claim any address")
 		}
 	}
+	v.warnOrigins(c.HTTP.CORS.AllowedOrigins, "http.cors.allowed_origins")
+	v.warnOrigins(c.HTTP.Streams.AllowedOrigins, "http.streams.allowed_origins")
 	if c.Auth.RevokeInFlight == "cancel" && !slices.ContainsFunc(c.Backends, hasOwnConns) {
 		v.fault("auth.revoke_in_flight", "cancel does nothing: no backend has pool.key credential")
 	}
@@ -42,6 +44,18 @@ func (c *Config) Warnings(now time.Time) Faults {
 		}
 	}
 	return v.faults.sorted()
+}
+
+func (v *validator) warnOrigins(origins []string, section string) {
+	for i, origin := range origins {
+		key := indexPath(section, i)
+		switch {
+		case isOpenOrigin(origin):
+			v.fault(key, "the pages of any site may call")
+		case isLooseOrigin(origin):
+			v.fault(key, "%s is open to any site: anybody can have a host whose name ends in what * stands for", v.show(key, origin))
+		}
+	}
 }
 
 func hasOwnConns(b Backend) bool { return b.Pool.Key == "credential" }
