@@ -11,6 +11,7 @@ import (
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/protoutil"
 	_ "google.golang.org/genproto/googleapis/api/annotations" // imported by the .proto file
+	_ "google.golang.org/genproto/googleapis/api/httpbody"    // as above
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -85,10 +86,15 @@ func (s *Server) Protoset() []byte {
 	return data
 }
 
-// Message returns an empty message of the backend's package.
+// Message returns an empty message of the backend's package, or, by its full
+// name ("google.api.HttpBody"), of any package that its file imports.
 func (s *Server) Message(name string) *dynamicpb.Message {
 	s.tb.Helper()
-	d, err := s.files.FindDescriptorByName(protoreflect.FullName("testbackend." + name))
+	full := protoreflect.FullName(name)
+	if full.Parent() == "" {
+		full = "testbackend." + full
+	}
+	d, err := s.files.FindDescriptorByName(full)
 	if err != nil {
 		s.tb.Fatal(err)
 	}

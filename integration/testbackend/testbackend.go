@@ -130,7 +130,9 @@ func Start(tb testing.TB, opts ...grpc.ServerOption) *Server {
 type services struct{}
 
 func (services) GetServiceInfo() map[string]grpc.ServiceInfo {
-	return map[string]grpc.ServiceInfo{"testbackend.Echo": {}, "testbackend.Admin": {}, "grpc.health.v1.Health": {}}
+	return map[string]grpc.ServiceInfo{
+		"testbackend.Echo": {}, "testbackend.Files": {}, "testbackend.Admin": {}, "grpc.health.v1.Health": {},
+	}
 }
 
 // Handle says what is done with calls of a method, "Echo/Unary", from now on.
@@ -173,7 +175,7 @@ func (s *Server) serve(_ any, stream grpc.ServerStream) error {
 
 // echo sends back what comes; of a stream of requests with one answer the last.
 func echo(s *Stream) error {
-	single := s.call.Method == "/testbackend.Echo/ClientStream"
+	single := s.call.Method == "/testbackend.Echo/ClientStream" || s.call.Method == "/testbackend.Files/Upload"
 	var last []byte
 	for {
 		msg, err := s.Recv()
