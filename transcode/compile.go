@@ -73,7 +73,9 @@ type Method struct {
 	body []*fieldPlan
 	// response is the path of the field that is shown; nil: the whole message.
 	response []*fieldPlan
-	vars     []variable
+	// responseKind is what the response, or the field of it that is shown, is.
+	responseKind BodyKind
+	vars         []variable
 	// overrides are the variables that must take the body's value out before theirs is appended.
 	overrides []variable
 	// bound are the paths that the query may not touch.
@@ -121,6 +123,7 @@ func (c *Compiler) Compile(md protoreflect.MethodDescriptor, b Binding) (*Method
 			return nil, fault(fmt.Sprintf("response_body %q", b.ResponseBody), "%v", err)
 		}
 	}
+	m.responseKind = bodyKind(m.output, m.response)
 	for _, path := range b.Vars {
 		what := fmt.Sprintf("variable %q", path)
 		steps, err := resolvePath(m.input, path)

@@ -20,19 +20,20 @@ func AppendStatus(dst []byte, s *status.Status, types Resolver) []byte {
 	dst = append(dst, `,"message":`...)
 	dst = appendValidString(dst, s.GetMessage())
 	dst = append(dst, `,"details":[`...)
-	o := protojson.MarshalOptions{AllowPartial: true, Resolver: linked(types)}
 	for i, detail := range s.GetDetails() {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendDetail(dst, detail, o)
+		dst = AppendDetail(dst, detail, types)
 	}
 	return append(dst, "]}"...)
 }
 
-func appendDetail(dst []byte, detail *anypb.Any, o protojson.MarshalOptions) []byte {
+// AppendDetail appends one detail of a status as JSON, as [AppendStatus] does.
+func AppendDetail(dst []byte, detail *anypb.Any, types Resolver) []byte {
 	start := len(dst)
 	if detail.GetTypeUrl() != "" {
+		o := protojson.MarshalOptions{AllowPartial: true, Resolver: linked(types)}
 		out, err := guard(dst, func() ([]byte, error) { return o.MarshalAppend(dst, detail) })
 		if err == nil {
 			return compact(out, start)
