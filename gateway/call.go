@@ -24,7 +24,7 @@ import (
 // A Call is the [rpcproxy.Exchange] of its request: RecvMsg may run beside
 // SendHeader, SendMsg and SetTrailer, which run one at a time.
 type Call struct {
-	Protocol   string          // front: "json", "grpc"
+	Protocol   protocol        // front
 	Route      *routes.Route   // front; nil when nothing matched
 	Metadata   metadata.MD     // front: what goes to the backend, already filtered
 	RequestID  string          // front

@@ -16,18 +16,14 @@ import (
 
 	"github.com/rpcgate/rpcgate/auth"
 	"github.com/rpcgate/rpcgate/rpcproxy"
-	"github.com/rpcgate/rpcgate/telemetry"
 )
 
 // grpcFront is the front end of native gRPC callers: the unknown-service
 // handler of a grpc.Server whose codec leaves messages as bytes.
-type grpcFront struct {
-	g        *Gateway
-	unrouted *telemetry.CallObserver
-}
+type grpcFront struct{ g *Gateway }
 
 func newGRPCFront(g *Gateway) *grpcFront {
-	return &grpcFront{g: g, unrouted: g.calls.BindUnrouted(protocolGRPC)}
+	return &grpcFront{g: g}
 }
 
 // handle serves one call, of whatever kind. It is a grpc.StreamHandler.
@@ -48,7 +44,7 @@ func (f *grpcFront) handle(_ any, ss grpc.ServerStream) error {
 
 	route, err := snap.table.MatchGRPC(method)
 	if err != nil {
-		return p.finish(f.g.unrouted(f.unrouted, grpcUnrouted(err))(ctx, c))
+		return p.finish(f.g.unrouted(grpcUnrouted(err))(ctx, c))
 	}
 	c.Route = route
 	c.Credential, c.Refusal = auth.CredentialFromMetadata(md)

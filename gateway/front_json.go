@@ -1,83 +1,42 @@
 package gateway
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/rpcgate/rpcgate/auth"
-	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes"
-	"github.com/rpcgate/rpcgate/telemetry"
 	"github.com/rpcgate/rpcgate/transcode"
 )
 
 // jsonFront is the front end of HTTP/JSON callers.
-type jsonFront struct {
-	g        *Gateway
-	cfg      config.HTTP
-	proxies  trustedProxies
-	buffers  *buffers
-	unrouted *telemetry.CallObserver
-}
+type jsonFront struct{ *httpFront }
 
-func newJSONFront(g *Gateway, cfg config.HTTP) (*jsonFront, error) {
-	proxies, err := parseTrustedProxies(cfg.TrustedProxies)
-	if err != nil {
-		return nil, err
-	}
-	return &jsonFront{
-		g: g, cfg: cfg, proxies: proxies, buffers: new(buffers),
-		unrouted: g.calls.BindUnrouted(protocolJSON),
-	}, nil
-}
-
-func (f *jsonFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer f.g.abortPanicked(r.Context())
-	snap := f.g.snapshot.Load()
+// serve serves one request.
+func (f *jsonFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot) {
 	p := &jsonPeer{front: f, w: w, r: r}
 	c := &p.call
-	c.Protocol, c.Start, c.peer = protocolJSON, time.Now(), p
-	c.RequestID = requestID(r.Header[headerRequestID])
-	var forwardedFor string
-	c.ClientIP, forwardedFor = f.proxies.clientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
-	w.Header()[headerRequestID] = []string{c.RequestID}
-	limitBodyTime(w, r, f.cfg.BodyTimeout)
-
-	if isGRPC(r) {
-		p.finishGRPC(f.g.unrouted(f.unrouted, errWrongPort)(r.Context(), c))
-		return
-	}
+	forwardedFor := f.begin(c, protocolJSON, p, w, r)
 	if err := snap.table.MatchHTTP(r.Method, r.URL.EscapedPath(), &p.match); err != nil {
-		var notAllowed *routes.MethodNotAllowedError
-		if r.Method == http.MethodOptions && errors.As(err, &notAllowed) {
-			_ = f.g.unrouted(f.unrouted, nil)(r.Context(), c)
-			setAllow(w.Header(), notAllowed.Allow)
+		if e := notAllowed(err); e != nil && r.Method == http.MethodOptions {
+			_ = f.unrouted(r.Context(), c, nil)
+			setAllow(w.Header(), e.Allow)
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		p.finish(f.g.unrouted(f.unrouted, err)(r.Context(), c))
+		p.finish(f.unrouted(r.Context(), c, err))
 		return
 	}
 	c.Route = p.match.Route
-	ctx := r.Context()
 	f.fill(c, r, forwardedFor)
-	if !c.Deadline.IsZero() {
-		// As the gRPC server does it: the caller's time bounds everything,
-		// from the look-up of the credential on.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, c.Deadline)
-		defer cancel()
-	}
-	p.finish(snap.handlers[c.Route.Index](ctx, c))
+	p.finish(f.run(r.Context(), c, snap))
 }
 
-// isGRPC tells a gRPC call, which this port cannot serve, from one of HTTP.
-func isGRPC(r *http.Request) bool {
-	kind, ok := strings.CutPrefix(r.Header.Get("Content-Type"), "application/grpc")
-	return ok && (kind == "" || kind[0] == '+' || kind[0] == ';')
+// refuseGRPC answers a gRPC caller whom this port does not serve.
+func (f *jsonFront) refuseGRPC(w http.ResponseWriter, r *http.Request) {
+	p := &jsonPeer{front: f, w: w, r: r}
+	f.begin(&p.call, protocolJSON, p, w, r)
+	p.finishGRPC(f.unrouted(r.Context(), &p.call, errWrongPort))
 }
 
 // fill reads from the request what the pipeline needs. What is wrong with it

@@ -35,9 +35,10 @@ type Gateway struct {
 	verifier Verifier
 	backends map[string]*rpcproxy.Backend
 
-	calls        *telemetry.Calls
-	authOutcomes *telemetry.Auth
-	accessLog    *telemetry.AccessLog
+	calls         *telemetry.Calls
+	unroutedCalls *observers
+	authOutcomes  *telemetry.Auth
+	accessLog     *telemetry.AccessLog
 
 	snapshot atomic.Pointer[snapshot]
 	ready    readiness
@@ -57,6 +58,7 @@ func New(cfg *config.Config, d Deps) (*Gateway, error) {
 		accessLog:    telemetry.NewAccessLog(d.Logger, cfg.Log),
 		started:      make(chan struct{}),
 	}
+	g.unroutedCalls = newUnroutedObservers(g.calls)
 	for _, b := range cfg.Backends {
 		if d.Backends[b.Name] == nil {
 			return nil, fmt.Errorf("backend %q is configured but was not given", b.Name)

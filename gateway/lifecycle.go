@@ -37,7 +37,7 @@ type server struct {
 // it is drained last, so that the drain itself can be watched.
 func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
 	if g.cfg.HTTP.Address != config.Off {
-		front, err := newJSONFront(g, g.cfg.HTTP)
+		front, err := newHTTPFront(g, g.cfg.HTTP)
 		if err != nil {
 			return err
 		}

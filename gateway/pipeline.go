@@ -35,8 +35,8 @@ func chain(last Handler, steps ...step) Handler {
 //	(trace) → recover → observe → (shed) → authenticate → (authorize) → (limit) → deadline → forward
 //
 // The stages in parentheses have their place but no step yet.
-func (g *Gateway) pipeline(r *routes.Route, backend Forwarder, o *telemetry.CallObserver) Handler {
-	steps := []step{recoverPanics(g.log), g.observe(o)}
+func (g *Gateway) pipeline(r *routes.Route, backend Forwarder) Handler {
+	steps := []step{recoverPanics(g.log), g.observe(newObservers(g.calls, r))}
 	if r.AuthNone {
 		steps = append(steps, skipAuth(g.authOutcomes))
 	} else {
@@ -48,8 +48,8 @@ func (g *Gateway) pipeline(r *routes.Route, backend Forwarder, o *telemetry.Call
 
 // unrouted serves calls that no route matched: they are logged and counted
 // like others, and fail with err.
-func (g *Gateway) unrouted(o *telemetry.CallObserver, err error) Handler {
-	return chain(func(context.Context, *Call) error { return err }, recoverPanics(g.log), g.observe(o))
+func (g *Gateway) unrouted(err error) Handler {
+	return chain(func(context.Context, *Call) error { return err }, recoverPanics(g.log), g.observe(g.unroutedCalls))
 }
 
 // recoverPanics makes a panic one failed call. The stack goes to the log, the
@@ -65,7 +65,7 @@ func recoverPanics(log *slog.Logger) step {
 				if errors.As(err, &p) {
 					log.LogAttrs(ctx, slog.LevelError, "panic while serving a call",
 						slog.Any("panic", p.value), slog.String("stack", string(p.stack)),
-						slog.String("request_id", c.RequestID), slog.String("protocol", c.Protocol))
+						slog.String("request_id", c.RequestID), slog.String("protocol", c.Protocol.String()))
 					err = describe(err)
 				}
 			}()
@@ -77,9 +77,10 @@ func recoverPanics(log *slog.Logger) step {
 
 // observe counts, times and logs the call, and turns its error into the
 // callError that the front end answers with.
-func (g *Gateway) observe(o *telemetry.CallObserver) step {
+func (g *Gateway) observe(route *observers) step {
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) (err error) {
+			o := route.of(c.Protocol)
 			o.Start()
 			// What is recorded if next does not return but panics.
 			failure := &callError{Code: codes.Internal, Reason: "INTERNAL"}
@@ -104,7 +105,7 @@ func (g *Gateway) observe(o *telemetry.CallObserver) step {
 
 func (g *Gateway) logCall(ctx context.Context, c *Call, failure *callError, code codes.Code, took time.Duration) {
 	rec := telemetry.Record{
-		Protocol: c.Protocol, RequestID: c.RequestID,
+		Protocol: c.Protocol.String(), RequestID: c.RequestID,
 		Code: code, Duration: took, BytesIn: c.traffic.in.Load(), BytesOut: c.traffic.out.Load(),
 	}
 	rec.Verb, rec.Method = c.peer.asked()

@@ -67,7 +67,7 @@ func newTestGateway(v Verifier) (*Gateway, *bytes.Buffer, *prometheus.Registry) 
 }
 
 func testRoute() *routes.Route {
-	return &routes.Route{Backend: "shop", FullMethod: "/shop.UserService/GetUser", Label: "/v1/users/{id}"}
+	return &routes.Route{Backend: "shop", HTTPMethod: "GET", FullMethod: "/shop.UserService/GetUser", Label: "/v1/users/{id}"}
 }
 
 func newTestCall(r *routes.Route, p peer) *Call {
@@ -101,7 +101,7 @@ func TestPanicIsOneFailedCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g, text, reg := newTestGateway(tc.verify)
 			r := testRoute()
-			h := g.pipeline(r, tc.forward, g.observer(r))
+			h := g.pipeline(r, tc.forward)
 			for range 2 { // the second call is served like the first
 				err := h(t.Context(), newTestCall(r, tc.peer))
 				failure := describe(err)
@@ -158,7 +158,7 @@ func TestAuthenticate(t *testing.T) {
 					t.Errorf("the backend's credential is %v", req.Credential)
 				}
 				return nil
-			}), g.observer(r))
+			}))
 			c := newTestCall(r, silentPeer{})
 			c.Refusal = tc.refusal
 			err := h(t.Context(), c)
@@ -178,7 +178,7 @@ func TestCheckRequest(t *testing.T) {
 	h := g.pipeline(r, forwardFunc(func(context.Context, *rpcproxy.Request, rpcproxy.Exchange) error {
 		t.Error("the backend was reached")
 		return nil
-	}), g.observer(r))
+	}))
 
 	late := newTestCall(r, silentPeer{})
 	late.Deadline = time.Now().Add(-time.Millisecond)

@@ -42,7 +42,7 @@ func TestPanicOutsideThePipeline(t *testing.T) {
 	srv.Stop()
 	<-served
 
-	front, err := newJSONFront(g, g.cfg.HTTP)
+	front, err := newHTTPFront(g, g.cfg.HTTP)
 	if err != nil {
 		t.Fatal(err)
 	}

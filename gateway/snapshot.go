@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/rpcgate/rpcgate/routes"
-	"github.com/rpcgate/rpcgate/telemetry"
 )
 
 // snapshot is everything that a new route table changes, immutable. A call
@@ -16,12 +15,6 @@ type snapshot struct {
 	handlers []Handler           // by routes.Route.Index
 	services map[string][]string // full names, by the backend that they are routed to
 }
-
-// protocols that a route is called by, as metrics and logs name them.
-const (
-	protocolJSON = "json"
-	protocolGRPC = "grpc"
-)
 
 // build makes a snapshot of what is known of the backends now. Routes that do
 // not fit together are an error; the snapshot beside it is whole but for those,
@@ -38,7 +31,7 @@ func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
 		if !r.AuthNone && g.verifier == nil {
 			return nil, fmt.Errorf("route %s needs a credential, but there is no redis to verify it", r)
 		}
-		s.handlers[r.Index] = g.pipeline(r, backend, g.observer(r))
+		s.handlers[r.Index] = g.pipeline(r, backend)
 		service := string(r.Descriptor.Parent().FullName())
 		if !slices.Contains(s.services[r.Backend], service) {
 			s.services[r.Backend] = append(s.services[r.Backend], service)
@@ -48,13 +41,6 @@ func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
 		return s, fmt.Errorf("building the route table: %w", faults)
 	}
 	return s, nil
-}
-
-func (g *Gateway) observer(r *routes.Route) *telemetry.CallObserver {
-	if r.Source == routes.SourceGRPC {
-		return g.calls.Bind(r.Backend, r.Label, protocolGRPC)
-	}
-	return g.calls.Bind(r.Backend, r.Label, protocolJSON)
 }
 
 // warnings tells what is left out of the routes once, and not at every refresh

@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/routes"
+)
+
+// httpFront is the handler of the HTTP port: it tells the protocols apart, and
+// hands each request to the front end of its own.
+type httpFront struct {
+	g       *Gateway
+	cfg     config.HTTP
+	proxies trustedProxies
+	buffers *buffers
+	speaks  [protocolCount]bool
+	json    *jsonFront
+}
+
+func newHTTPFront(g *Gateway, cfg config.HTTP) (*httpFront, error) {
+	proxies, err := parseTrustedProxies(cfg.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
+	f := &httpFront{g: g, cfg: cfg, proxies: proxies, buffers: new(buffers)}
+	for p := range protocolCount {
+		f.speaks[p] = slices.Contains(cfg.Protocols, p.String())
+	}
+	f.speaks[protocolWebSocket] = f.speaks[protocolJSON]
+	f.json = &jsonFront{httpFront: f}
+	return f, nil
+}
+
+// ServeHTTP serves one request, of whichever protocol. What looks like JSON but
+// has no route of its own may be a Connect call, whose unary requests need not
+// say what they are.
+func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer f.g.abortPanicked(r.Context())
+	snap := f.g.snapshot.Load()
+	switch p := protocolOf(r); p {
+	case protocolGRPC, protocolGRPCWeb, protocolConnect:
+		f.json.refuseGRPC(w, r)
+	default:
+		f.json.serve(w, r, snap)
+	}
+}
+
+// begin fills in what every call over HTTP has, whatever its protocol and
+// whether or not there is a route for it. It gives the X-Forwarded-For that the
+// backend is to see; empty: the caller's own address.
+func (f *httpFront) begin(c *Call, proto protocol, from peer, w http.ResponseWriter, r *http.Request) (forwardedFor string) {
+	c.Protocol, c.Start, c.peer = proto, time.Now(), from
+	c.RequestID = requestID(r.Header[headerRequestID])
+	c.ClientIP, forwardedFor = f.proxies.clientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
+	w.Header()[headerRequestID] = []string{c.RequestID}
+	limitBodyTime(w, r, f.cfg.BodyTimeout)
+	return forwardedFor
+}
+
+// run sends a call that has a route through its pipeline, with the caller's
+// deadline over everything from the look-up of the credential on, as the gRPC
+// server has it.
+func (f *httpFront) run(ctx context.Context, c *Call, snap *snapshot) error {
+	if !c.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.Deadline)
+		defer cancel()
+	}
+	return snap.handlers[c.Route.Index](ctx, c)
+}
+
+// unrouted sends a call that no route matched through what is left of the
+// pipeline: it fails with err.
+func (f *httpFront) unrouted(ctx context.Context, c *Call, err error) error {
+	return f.g.unrouted(err)(ctx, c)
+}
+
+// notAllowed tells a path that has routes, but for other HTTP methods.
+func notAllowed(err error) *routes.MethodNotAllowedError {
+	var e *routes.MethodNotAllowedError
+	errors.As(err, &e)
+	return e
+}
