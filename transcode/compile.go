@@ -34,7 +34,6 @@ type Binding struct {
 // with one. Not safe for concurrent use; the methods it made are.
 type Compiler struct {
 	engine *engine
-	plans  planner
 	// needy remembers which messages hold required fields, at any depth.
 	needy map[protoreflect.FullName]bool
 }
@@ -44,13 +43,7 @@ type Compiler struct {
 func NewCompiler(o config.JSON, types Resolver) *Compiler {
 	return &Compiler{
 		engine: newEngine(o, types),
-		plans: planner{
-			protoNames:  o.UseProtoNames,
-			enumNumbers: o.EnumsAsNumbers,
-			messages:    make(map[protoreflect.FullName]*messagePlan),
-			enums:       make(map[protoreflect.FullName]*enumPlan),
-		},
-		needy: make(map[protoreflect.FullName]bool),
+		needy:  make(map[protoreflect.FullName]bool),
 	}
 }
 
@@ -102,10 +95,10 @@ func (c *Compiler) Compile(md protoreflect.MethodDescriptor, b Binding) (*Method
 	}
 	m := &Method{engine: c.engine, name: md.FullName(), wholeBody: b.Body == "*"}
 	var err error
-	if m.input, err = c.plans.plan(md.Input()); err != nil {
+	if m.input, err = c.engine.lookup.plan(md.Input()); err != nil {
 		return nil, fault("request message", "%v", err)
 	}
-	if m.output, err = c.plans.plan(md.Output()); err != nil {
+	if m.output, err = c.engine.lookup.plan(md.Output()); err != nil {
 		return nil, fault("response message", "%v", err)
 	}
 	m.required = c.requires(md.Input())
@@ -318,8 +311,10 @@ type engine struct {
 	emitDefaults   bool
 	protoNames     bool
 	enumNumbers    bool
+	int64Numbers   bool
 	discardUnknown bool
 	types          Resolver
+	lookup         lookup
 
 	// Scratch space.
 	requests sync.Pool // of *requestState
@@ -332,8 +327,17 @@ func newEngine(o config.JSON, types Resolver) *engine {
 		emitDefaults:   o.EmitDefaults,
 		protoNames:     o.UseProtoNames,
 		enumNumbers:    o.EnumsAsNumbers,
+		int64Numbers:   o.Int64AsNumbers,
 		discardUnknown: o.DiscardUnknown,
 		types:          linked(types),
+	}
+	e.lookup.types = e.types
+	e.lookup.plans = planner{
+		protoNames:   o.UseProtoNames,
+		enumNumbers:  o.EnumsAsNumbers,
+		int64Numbers: o.Int64AsNumbers,
+		messages:     make(map[protoreflect.FullName]*messagePlan),
+		enums:        make(map[protoreflect.FullName]*enumPlan),
 	}
 	e.requests.New = func() any { return new(requestState) }
 	e.readers.New = func() any { return new(reader) }

@@ -79,26 +79,36 @@ const (
 
 // planner builds plans, one per type.
 type planner struct {
-	protoNames  bool
-	enumNumbers bool
-	messages    map[protoreflect.FullName]*messagePlan
-	enums       map[protoreflect.FullName]*enumPlan
-	// begun are the messages, in the order in which their plans were begun.
+	protoNames   bool
+	enumNumbers  bool
+	int64Numbers bool
+	messages     map[protoreflect.FullName]*messagePlan
+	enums        map[protoreflect.FullName]*enumPlan
+	// begun are the messages whose plans were begun since the last one asked for was complete.
 	begun []protoreflect.FullName
 }
 
 // plan gives a message's plan. When it fails it leaves nothing half-built to
 // be found by a later one.
-func (p *planner) plan(md protoreflect.MessageDescriptor) (*messagePlan, error) {
-	mark := len(p.begun)
-	mp, err := p.message(md)
-	if err != nil {
-		for _, name := range p.begun[mark:] {
+func (p *planner) plan(md protoreflect.MessageDescriptor) (mp *messagePlan, err error) {
+	defer p.keep(&err)
+	return p.message(md)
+}
+
+// extension gives the plan of an extension, under the same terms.
+func (p *planner) extension(xd protoreflect.ExtensionDescriptor) (f *fieldPlan, err error) {
+	defer p.keep(&err)
+	return p.field(xd)
+}
+
+// keep keeps the plans that were begun, or forgets them after an error.
+func (p *planner) keep(err *error) {
+	if *err != nil {
+		for _, name := range p.begun {
 			delete(p.messages, name)
 		}
-		p.begun = p.begun[:mark]
 	}
-	return mp, err
+	p.begun = nil
 }
 
 func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, error) {
@@ -264,7 +274,7 @@ func (p *planner) zero(f *fieldPlan) string {
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
 		return "0"
 	default:
-		if bitSize(f.kind) == 64 {
+		if bitSize(f.kind) == 64 && !p.int64Numbers {
 			return `"0"`
 		}
 		return "0"

@@ -52,7 +52,7 @@ func (w *writer) scalar(f *fieldPlan, wire []byte) (n int, zero, ok bool) {
 
 // integer writes an integer, one of 64 bits in quotes.
 func (w *writer) integer(k protoreflect.Kind, wire []byte) (n int, zero, ok bool) {
-	quoted := bitSize(k) == 64
+	quoted := bitSize(k) == 64 && !w.engine.int64Numbers
 	if quoted {
 		w.out = append(w.out, '"')
 	}
