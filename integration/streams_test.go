@@ -249,10 +249,6 @@ func TestJSONStreamErrors(t *testing.T) {
 			wantHeader(t, a.Trailer, "Grpc-Status", "5")
 		})
 	}
-	// A method that takes a stream of requests has no way in over JSON.
-	for _, path := range []string{"/v1/echo:collect", "/testbackend.Echo/ClientStream", "/testbackend.Echo/Bidi"} {
-		r.call(t, "POST", path, `{}`).failed(t, 404, codes.NotFound, "NO_ROUTE")
-	}
 }
 
 // Compression is passed on both ways: a backend sees what the caller chose, and

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes/template"
 )
 
@@ -29,7 +30,11 @@ func (b *builder) resolveExplicit() {
 }
 
 func (r *explicitRoute) policy() policy {
-	return policy{auth: r.Auth, timeout: r.Timeout, logBodies: r.LogBodies}
+	p := policy{auth: r.Auth, timeout: r.Timeout, logBodies: r.LogBodies, forms: r.Forms}
+	if !r.Headers.IsZero() {
+		p.headers = []config.Headers{r.Headers}
+	}
+	return p
 }
 
 // explicitMethod finds the method that a config route is for. It gives nil if
@@ -148,10 +153,6 @@ func (b *builder) addExplicit() {
 			continue // no such method, or not yet
 		}
 		e := b.routes[at]
-		if e.method.descriptor.IsStreamingClient() {
-			b.fault(key+".http", e.method.name, errClientStream)
-			continue
-		}
 		for _, bi := range bindings {
 			b.addHTTP(e.method, bi, SourceConfig, e.policy())
 		}
@@ -181,10 +182,6 @@ func (b *builder) annotated(m *method) {
 	if rule == nil {
 		return
 	}
-	if m.descriptor.IsStreamingClient() {
-		b.table.warn("%s: the annotation is left out: %v", where, errClientStream)
-		return
-	}
 	bindings, faults := annotatedBindings(rule)
 	for _, err := range faults {
 		b.fault("", where, err)
@@ -201,7 +198,7 @@ func (b *builder) addDefaults() {
 			continue
 		}
 		for _, m := range be.methods {
-			if !m.owned || m.descriptor.IsStreamingClient() {
+			if !m.owned {
 				continue
 			}
 			tmpl, err := template.Parse("/" + m.name)

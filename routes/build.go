@@ -1,13 +1,13 @@
 package routes
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes/template"
@@ -251,6 +251,11 @@ func (b *builder) addGRPC() {
 			}
 			r := newRoute(m, m.policy)
 			r.Label, r.Source, r.Origin = r.FullMethod, SourceGRPC, origin(m)
+			var err error
+			if r.Transcoder, err = compile(m, transcode.Binding{Body: "*"}); err != nil {
+				b.table.warn("backend %s, %s: callers by gRPC or Connect can use it with protobuf, but not with JSON: %v",
+					r.Backend, r.Origin, err)
+			}
 			b.table.grpc[r.FullMethod] = r
 			service := m.descriptor.Parent().(protoreflect.ServiceDescriptor) //nolint:forcetypeassert // methods stand in services
 			b.table.registry.services[string(service.FullName())] = service
@@ -268,7 +273,9 @@ func (b *builder) addHTTP(m *method, bi binding, source string, p policy) {
 		r.Origin = origin(m)
 	}
 	var err error
-	if r.Transcoder, err = compile(m, bi); err != nil {
+	if r.Transcoder, err = compile(m, transcode.Binding{
+		Body: bi.body, ResponseBody: bi.responseBody, Vars: bi.template.FieldPaths(),
+	}); err != nil {
 		b.faultf(bi.key, "", "%s: %w", r.describe(), err)
 		return
 	}
@@ -317,15 +324,13 @@ func (b *builder) insert(r *httpRoute) {
 		r.describe(), other.describe(), exampleMethod(bi.method), bi.template.Example())
 }
 
-func compile(m *method, bi binding) (*transcode.Method, error) {
+func compile(m *method, b transcode.Binding) (*transcode.Method, error) {
 	for _, msg := range []protoreflect.MessageDescriptor{m.descriptor.Input(), m.descriptor.Output()} {
 		if missing := m.backend.complete.missing(msg); missing != "" {
 			return nil, fmt.Errorf("%s needs the type %s, which is not among the descriptors", msg.FullName(), missing)
 		}
 	}
-	return m.backend.compiler.Compile(m.descriptor, transcode.Binding{
-		Body: bi.body, ResponseBody: bi.responseBody, Vars: bi.template.FieldPaths(),
-	})
+	return m.backend.compiler.Compile(m.descriptor, b)
 }
 
 // exampleMethod gives a method that a binding takes.
@@ -346,8 +351,20 @@ func newRoute(m *method, p policy) *Route {
 		AuthNone:      be.Auth == "none",
 		Timeout:       be.Timeout,
 		LogBodies:     p.logBodies,
+		Forms:         p.forms || be.Forms,
+		Errors:        be.Errors,
+		NoSideEffects: hasNoSideEffects(m.descriptor),
+		JSON:          be.JSON,
 		Types:         m.backend.Descriptors.Types(),
 		Descriptor:    m.descriptor,
+	}
+	for _, h := range slices.Concat([]config.Headers{be.Headers}, p.headers) {
+		if !h.Request.IsZero() {
+			r.RequestHeaders = append(r.RequestHeaders, h.Request)
+		}
+		if !h.Response.IsZero() {
+			r.ResponseHeaders = append(r.ResponseHeaders, h.Response)
+		}
 	}
 	if p.auth != "" {
 		r.AuthNone = p.auth == "none"
@@ -364,10 +381,14 @@ func newRoute(m *method, p policy) *Route {
 	return r
 }
 
+// hasNoSideEffects tells whether a method promises that by its
+// idempotency_level.
+func hasNoSideEffects(m protoreflect.MethodDescriptor) bool {
+	options, ok := m.Options().(*descriptorpb.MethodOptions)
+	return ok && options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+}
+
 // origin says where a method is described.
 func origin(m *method) string {
 	return m.descriptor.ParentFile().Path() + ": " + m.name
 }
-
-// errClientStream is why a method has no HTTP route.
-var errClientStream = errors.New("the caller streams; such a method has no HTTP binding, only gRPC callers reach it")

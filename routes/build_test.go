@@ -51,8 +51,8 @@ func TestBuild(t *testing.T) {
 		if r.Index != i {
 			t.Errorf("%s has index %d, stands at %d", r, r.Index, i)
 		}
-		if (r.Transcoder == nil) != (r.Source == SourceGRPC) {
-			t.Errorf("%s: transcoder %v", r, r.Transcoder)
+		if r.Transcoder == nil {
+			t.Errorf("%s: no transcoder", r)
 		}
 		got = append(got, fmt.Sprintf("%s %s %s %s [%s]", r.Source, r.Backend, r.FullMethod, r.Label, r.Origin))
 	}
@@ -64,6 +64,8 @@ func TestBuild(t *testing.T) {
 		"annotation users /shop.UserService/GetUser /v1/{name=people/*} [shop/shop.proto: shop.UserService/GetUser]",
 		"default users /shop.UserService/GetUser /shop.UserService/GetUser [shop/shop.proto: shop.UserService/GetUser]",
 		"grpc users /shop.UserService/GetUser /shop.UserService/GetUser [shop/shop.proto: shop.UserService/GetUser]",
+		"annotation users /shop.UserService/Upload /v1/users:upload [shop/shop.proto: shop.UserService/Upload]",
+		"default users /shop.UserService/Upload /shop.UserService/Upload [shop/shop.proto: shop.UserService/Upload]",
 		"grpc users /shop.UserService/Upload /shop.UserService/Upload [shop/shop.proto: shop.UserService/Upload]",
 		"config users /shop.UserService/Watch /v1/users/{id}:watch [routes[0].http.get]",
 		"default users /shop.UserService/Watch /shop.UserService/Watch [shop/shop.proto: shop.UserService/Watch]",
@@ -78,7 +80,7 @@ func TestBuild(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if w := table.Warnings(); len(w) != 1 || !strings.Contains(w[0], "Upload") {
+	if w := table.Warnings(); len(w) != 0 {
 		t.Errorf("warnings: %q", w)
 	}
 	if table.Descriptors("users") == nil || table.Descriptors("none") != nil {
@@ -164,13 +166,13 @@ func TestBuildFaults(t *testing.T) {
 				{Method: "shop.UserService/CreateUser", HTTP: &config.HTTPRule{Post: "/b", Body: "usr"}},
 				{Method: "shop.UserService/CreateUser", HTTP: &config.HTTPRule{Post: "/c", ResponseBody: "nope"}},
 				{Method: "shop.UserService/CreateUser", HTTP: &config.HTTPRule{Post: "/d/{id"}},
-				{Method: "shop.UserService/Upload", HTTP: &config.HTTPRule{Post: "/e"}},
+				{Method: "shop.UserService/Upload", HTTP: &config.HTTPRule{Post: "/e/{id=*}", Body: "id.x"}},
 				{Method: "shop.UserService/GetUser", HTTP: &config.HTTPRule{Get: "/f", Body: "*"}},
 				{Method: "shop.UserService/GetUser", HTTP: &config.HTTPRule{}},
 			},
 			[]string{
 				"routes[0].http.post: POST /a/{nome}", `routes[1].http.post: POST /b`, "routes[2].http.post: POST /c",
-				`routes[3].http.post: path template "/d/{id", column 4`, "routes[4].http: shop.UserService/Upload: the caller streams",
+				`routes[3].http.post: path template "/d/{id", column 4`, "routes[4].http.post: POST /e/{id=*}",
 				"routes[5].http.get: GET has no body", "routes[6].http: needs a path template",
 			},
 		},
@@ -215,7 +217,8 @@ func TestBuildFaults(t *testing.T) {
 	}
 }
 
-// Without the types of its messages a method is there for gRPC callers only.
+// Without the types of its messages a method is there for gRPC callers with
+// protobuf only.
 func TestMissingTypes(t *testing.T) {
 	whole := compileText(t, map[string]string{
 		"a.proto":   `syntax = "proto3"; package a; import "dep.proto"; service A { rpc M(Y) returns (Y); rpc N(Z) returns (Z); } message Y { dep.X x = 1; } message Z {}`,
@@ -237,6 +240,12 @@ func TestMissingTypes(t *testing.T) {
 	}
 	if want := []string{"/a.A/M", "POST /a.A/N", "/a.A/N"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	if r, err := table.MatchGRPC("/a.A/M"); err != nil || r.Transcoder != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if w := table.Warnings(); !slices.ContainsFunc(w, func(s string) bool { return strings.Contains(s, "a.A/M: callers") }) {
+		t.Errorf("warnings %q", w)
 	}
 }
 
@@ -336,6 +345,80 @@ func TestPolicy(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a backend says of forms, errors and headers, and what config routes add.
+func TestPolicyOfHeadersAndBodies(t *testing.T) {
+	const get, put = "shop.OrderService/GetOrder", "shop.OrderService/PutOrder"
+	b := backendNamed("b")
+	b.Errors = "problem"
+	b.Headers.Request.Deny = []string{"of-backend"}
+	b.Headers.Response.Deny = []string{"back"}
+	deny := func(name string) config.Headers {
+		return config.Headers{Request: config.HeaderRules{Deny: []string{name}}}
+	}
+	table, err := Build([]Input{{b, orders(t)}}, []config.Route{
+		{Method: get, Backend: "b", Headers: deny("of-named")},
+		{Method: get, Headers: deny("of-method")},
+		{Method: get, Headers: deny("of-rule"), Forms: true, HTTP: &config.HTTPRule{Post: "/x", Body: "*"}},
+		{Method: put, Forms: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type found struct {
+		forms   bool
+		request []string
+	}
+	got := make(map[string]found)
+	for _, r := range table.Routes() {
+		f := found{forms: r.Forms}
+		for _, h := range r.RequestHeaders {
+			f.request = append(f.request, h.Deny...)
+		}
+		got[r.String()] = f
+		if r.Errors != "problem" || len(r.ResponseHeaders) != 1 || r.ResponseHeaders[0].Deny[0] != "back" {
+			t.Errorf("%s: errors %q, response headers %v", r, r.Errors, r.ResponseHeaders)
+		}
+	}
+	want := map[string]found{
+		"GET /v1/orders/{id}": {false, []string{"of-backend", "of-method", "of-named"}},
+		"POST /x":             {true, []string{"of-backend", "of-method", "of-named", "of-rule"}},
+		"/" + get:             {false, []string{"of-backend", "of-method", "of-named"}},
+		"PUT /v1/orders/{id}": {true, []string{"of-backend"}},
+		"/" + put:             {true, []string{"of-backend"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	b = backendNamed("b")
+	b.Forms = true
+	if table, err = Build([]Input{{b, orders(t)}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range table.Routes() {
+		if !r.Forms || r.RequestHeaders != nil || r.ResponseHeaders != nil || r.Errors != "" {
+			t.Errorf("%s: %+v", r, r)
+		}
+	}
+}
+
+func TestNoSideEffects(t *testing.T) {
+	d := compileText(t, map[string]string{"a.proto": `syntax = "proto3"; package a; message M {}
+		service A {
+		  rpc Read(M) returns (M) { option idempotency_level = NO_SIDE_EFFECTS; }
+		  rpc Put(M) returns (M) { option idempotency_level = IDEMPOTENT; }
+		  rpc Do(M) returns (M);
+		}`}, "a.proto")
+	table, err := Build([]Input{{backendNamed("b"), d}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range table.Routes() {
+		if r.NoSideEffects != (r.FullMethod == "/a.A/Read") {
+			t.Errorf("%s: %v", r, r.NoSideEffects)
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type Descriptors struct {
 	files       *protoregistry.Files
 	services    []protoreflect.ServiceDescriptor // by name
 	types       *Types
+	comments    map[protoreflect.FullName]string
 	warnings    []string
 	fingerprint [sha256.Size]byte
 }
@@ -49,8 +50,14 @@ func (d *Descriptors) Types() *Types { return d.types }
 // Warnings tell what was wrong with the descriptors, but could be left out.
 func (d *Descriptors) Warnings() []string { return d.warnings }
 
+// Comment gives what the sources say of a service, method, message, field,
+// oneof, enum or enum value, by its full name: the comment before it, or else
+// the one behind it. It is empty where there is none, or where the source of
+// the descriptors leaves comments out, as most servers' reflection does.
+func (d *Descriptors) Comment(name protoreflect.FullName) string { return d.comments[name] }
+
 // Fingerprint is a hash, in hex, of all that a table takes from the
-// descriptors. It ignores comments, and the order in which files came.
+// descriptors. It ignores the order in which files came.
 func (d *Descriptors) Fingerprint() string { return hex.EncodeToString(d.fingerprint[:]) }
 
 // Equal tells whether a table built from other would be no different. Nil, for
@@ -66,9 +73,7 @@ func (d *Descriptors) Equal(other *Descriptors) bool {
 // the services among all that the files define. What keeps a file from being
 // linked is an error if strict, and else a warning.
 func newDescriptors(files []*descriptorpb.FileDescriptorProto, serves func(protoreflect.ServiceDescriptor) bool, strict bool) (*Descriptors, error) {
-	for _, f := range files {
-		f.SourceCodeInfo = nil // comments: large, and of no use here
-	}
+	comments := takeComments(files)
 	linked := link(files)
 	if err := linked.err(); err != nil && strict {
 		return nil, err
@@ -76,6 +81,7 @@ func newDescriptors(files []*descriptorpb.FileDescriptorProto, serves func(proto
 	d := &Descriptors{
 		files:    &linked.files,
 		types:    newTypes(&linked.files),
+		comments: comments,
 		warnings: bounded(linked.warnings(), linked.unsaid),
 	}
 	d.files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
@@ -90,7 +96,7 @@ func newDescriptors(files []*descriptorpb.FileDescriptorProto, serves func(proto
 		return cmp.Compare(a.FullName(), b.FullName())
 	})
 	var err error
-	if d.fingerprint, err = fingerprint(linked.protos, d.services); err != nil {
+	if d.fingerprint, err = fingerprint(linked.protos, d.services, comments); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -122,7 +128,9 @@ func clipped(s string) string {
 	return strings.ToValidUTF8(s[:longest], "") + "…"
 }
 
-func fingerprint(files map[string]*descriptorpb.FileDescriptorProto, services []protoreflect.ServiceDescriptor) (sum [sha256.Size]byte, err error) {
+func fingerprint(
+	files map[string]*descriptorpb.FileDescriptorProto, services []protoreflect.ServiceDescriptor, comments map[protoreflect.FullName]string,
+) (sum [sha256.Size]byte, err error) {
 	chunks := make([][]byte, 0, len(files))
 	for _, f := range files {
 		b, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(f)
@@ -144,6 +152,9 @@ func fingerprint(files map[string]*descriptorpb.FileDescriptorProto, services []
 	}
 	for _, s := range services {
 		write([]byte(s.FullName()))
+	}
+	for _, c := range sortedComments(comments) {
+		write([]byte(c))
 	}
 	h.Sum(sum[:0])
 	return sum, nil

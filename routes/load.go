@@ -81,6 +81,7 @@ func CompileProto(ctx context.Context, src config.ProtoSources) (*Descriptors, e
 			&protocompile.SourceResolver{ImportPaths: src.ImportPaths},
 			protocompile.ResolverFunc(resolveBuiltin),
 		}),
+		SourceInfoMode: protocompile.SourceInfoStandard, // for comments
 		// Going on after an error finds all of them.
 		Reporter: reporter.NewReporter(func(err reporter.ErrorWithPos) error {
 			faults = append(faults, err)

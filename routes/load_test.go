@@ -132,7 +132,7 @@ func TestEqual(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !a.Equal(same) || a.Fingerprint() != same.Fingerprint() {
-		t.Error("order or comments make a difference")
+		t.Error("order or positions make a difference")
 	}
 	other := compileText(t, map[string]string{"shop/shop.proto": strings.Replace(shopProto, "/v1/users/{id}", "/v2/users/{id}", 1)}, "shop/shop.proto")
 	if a.Equal(other) || other.Fingerprint() == a.Fingerprint() {

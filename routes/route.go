@@ -2,10 +2,12 @@ package routes
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/transcode"
 )
 
@@ -41,8 +43,21 @@ type Route struct {
 	AuthNone  bool          // calls need no credential
 	Timeout   time.Duration // how long a call may take; 0: as long as the caller gives it
 	LogBodies bool          // bodies may be logged
+	Forms     bool          // bodies may be application/x-www-form-urlencoded
+	Errors    string        // how errors look in JSON, as config has it; empty: as for the whole gateway
+	// Rules for metadata, the more general first: the backend's, the method's, the
+	// route's own. Empty: none.
+	RequestHeaders, ResponseHeaders []config.HeaderRules
 
-	Transcoder *transcode.Method             // nil: a gRPC route
+	// NoSideEffects: the method says of itself, by its idempotency_level, that it
+	// may be called as often as one likes, and so by GET.
+	NoSideEffects bool
+
+	// Transcoder is for the route's JSON. A gRPC route has one too, for callers
+	// whose JSON is the whole message; it is nil where types that the messages need
+	// are not among the descriptors.
+	Transcoder *transcode.Method
+	JSON       config.JSON                   // the options that it was compiled with
 	Types      *Types                        // the backend's types, for status details
 	Descriptor protoreflect.MethodDescriptor // as the backend describes it
 }
@@ -66,6 +81,8 @@ type policy struct {
 	auth      string // as config has it: required, none, or empty
 	timeout   time.Duration
 	logBodies bool
+	forms     bool
+	headers   []config.Headers // the more general first
 }
 
 // over lays p over a more general policy.
@@ -74,5 +91,7 @@ func (p policy) over(general policy) policy {
 		auth:      cmp.Or(p.auth, general.auth),
 		timeout:   cmp.Or(p.timeout, general.timeout),
 		logBodies: p.logBodies || general.logBodies,
+		forms:     p.forms || general.forms,
+		headers:   slices.Concat(general.headers, p.headers),
 	}
 }

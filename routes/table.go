@@ -1,7 +1,9 @@
 package routes
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/rpcgate/rpcgate/routes/template"
@@ -89,6 +91,27 @@ func (t *Table) MatchHTTP(method, rawPath string, m *Match) error {
 		return &MethodNotAllowedError{Allow: allow, Pending: t.pending}
 	}
 	return t.notFound
+}
+
+// MatchStream finds the route for a request to open a two-way connection, a
+// WebSocket, which comes as a GET whatever the route's own method is: GET's
+// route at the path if there is one, or else one whose method streams, POST's
+// before others'. Its errors are those of [Table.MatchHTTP]; a
+// *[MethodNotAllowedError] says that the path has routes, but no such.
+func (t *Table) MatchStream(rawPath string, m *Match) error {
+	err := t.MatchHTTP(http.MethodGet, rawPath, m)
+	var other *MethodNotAllowedError
+	if !errors.As(err, &other) {
+		return err
+	}
+	for _, method := range append([]string{http.MethodPost}, other.Allow...) {
+		id, vars, ok := t.tree.Match(method, &m.path, m.Vars[:0])
+		if ok && (t.http[id].ClientStreams || t.http[id].ServerStreams) {
+			m.Route, m.Vars = t.http[id], vars
+			return nil
+		}
+	}
+	return err
 }
 
 // MatchGRPC finds the route for a full method name, "/package.Service/Method".

@@ -57,6 +57,54 @@ func TestMatchHTTP(t *testing.T) {
 	}
 }
 
+func TestMatchStream(t *testing.T) {
+	d := compileText(t, map[string]string{"a.proto": `syntax = "proto3"; package a; message M { string id = 1; }
+		service A { rpc Unary(M) returns (M); rpc Up(stream M) returns (M); rpc Down(M) returns (stream M); rpc Both(stream M) returns (stream M); }`}, "a.proto")
+	table, err := Build([]Input{{backendNamed("a"), d}}, []config.Route{
+		{Method: "a.A/Down", HTTP: &config.HTTPRule{Get: "/down/{id}"}},
+		{Method: "a.A/Both", HTTP: &config.HTTPRule{Post: "/down/{id}"}},
+		{Method: "a.A/Both", HTTP: &config.HTTPRule{Put: "/both/{id}"}},
+		{Method: "a.A/Up", HTTP: &config.HTTPRule{Post: "/both/{id}"}},
+		{Method: "a.A/Unary", HTTP: &config.HTTPRule{Delete: "/both/{id}"}},
+		{Method: "a.A/Unary", HTTP: &config.HTTPRule{Post: "/unary"}},
+		{Method: "a.A/Unary", HTTP: &config.HTTPRule{Get: "/mixed"}},
+		{Method: "a.A/Both", HTTP: &config.HTTPRule{Patch: "/mixed"}},
+		{Method: "a.A/Both", HTTP: &config.HTTPRule{Custom: &config.CustomRule{Kind: "*", Path: "/any"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m Match
+	for _, tt := range []struct {
+		path, want string
+		vars       []string
+		err        error
+	}{
+		{"/down/1", "GET /down/{id}", []string{"1"}, nil},
+		{"/both/2", "POST /both/{id}", []string{"2"}, nil},
+		{"/mixed", "GET /mixed", nil, nil}, // GET's, though another streams
+		{"/any", "* /any", nil, nil},
+		{"/unary", "", nil, &MethodNotAllowedError{Allow: []string{"OPTIONS", "POST"}}},
+		{"/none", "", nil, &NotFoundError{}},
+		{"/%", "", nil, &BadPathError{}},
+	} {
+		err := table.MatchStream(tt.path, &m)
+		if fmt.Sprintf("%T", err) != fmt.Sprintf("%T", tt.err) {
+			t.Errorf("%s: got %v, want %T", tt.path, err, tt.err)
+			continue
+		}
+		if tt.err != nil {
+			if m.Route != nil {
+				t.Errorf("%s: a route is left in the match", tt.path)
+			}
+			continue
+		}
+		if m.Route.String() != tt.want || !slices.Equal(m.Vars, tt.vars) {
+			t.Errorf("%s: got %s %q", tt.path, m.Route, m.Vars)
+		}
+	}
+}
+
 func TestMatchGRPC(t *testing.T) {
 	table, err := Build([]Input{{backendNamed("users"), shop(t)}}, nil)
 	if err != nil {
