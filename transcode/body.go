@@ -63,7 +63,10 @@ func isHTTPBody(md protoreflect.MessageDescriptor) bool {
 
 // bodyKind is the kind of a body that is the field at the end of path, or all
 // of the message when there is no path.
-func bodyKind(whole *messagePlan, path []*fieldPlan) BodyKind {
+func bodyKind(whole *messagePlan, path []*fieldPlan, httpBodyAsJSON bool) BodyKind {
+	if httpBodyAsJSON {
+		return JSONBody
+	}
 	mp := whole
 	if len(path) > 0 {
 		mp = path[len(path)-1].inside()
@@ -73,6 +76,11 @@ func bodyKind(whole *messagePlan, path []*fieldPlan) BodyKind {
 	}
 	return JSONBody
 }
+
+// RequestBody says what the body of a request is: NoBody where the binding has
+// none. Of a RawBody, [Method.AppendRequest] takes the first piece with its
+// content type, and [Method.AppendChunk] the others.
+func (m *Method) RequestBody() BodyKind { return m.requestKind }
 
 // ResponseBody says what responses are: JSONBody, for which there is
 // [Method.AppendResponse], or RawBody, for which there is [Method.HTTPBody].
@@ -148,8 +156,8 @@ func singular(wire []byte, f *fieldPlan) ([]byte, error) {
 // further data of an upload whose body is raw: its first message, with content
 // type, path variables and query, is [Method.AppendRequest]'s.
 func (m *Method) AppendChunk(dst, chunk []byte) ([]byte, error) {
-	if !m.wholeBody && m.body == nil || bodyKind(m.input, m.body) != RawBody {
-		return dst, &Error{Reason: "the request has no raw body"}
+	if m.requestKind != RawBody {
+		return dst, newError("", "the request has no raw body")
 	}
 	start := len(dst)
 	dst = protowire.AppendTag(dst, httpBodyData, protowire.BytesType)

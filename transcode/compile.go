@@ -27,6 +27,13 @@ type Binding struct {
 	ResponseBody string
 	// Vars are the field paths of the path template's variables, in order.
 	Vars []string
+	// UpdateMask: the HTTP method is PATCH. Where the body is one field, the
+	// request's FieldMask (the only one, or update_mask of several) is filled
+	// with the fields that the body names, unless query or path set it.
+	UpdateMask bool
+	// HTTPBodyAsJSON: a google.api.HttpBody is a message like any other, as RPC
+	// protocols have it, and not the bare body of an HTTP request or response.
+	HTTPBodyAsJSON bool
 }
 
 // Compiler compiles the methods of one backend. Methods of one Compiler share
@@ -64,6 +71,10 @@ type Method struct {
 	wholeBody bool
 	// body is the path of the field that the body is; nil: none.
 	body []*fieldPlan
+	// requestKind says what the body is.
+	requestKind BodyKind
+	// mask is the FieldMask that the body's fields fill; nil: none.
+	mask *fieldPlan
 	// response is the path of the field that is shown; nil: the whole message.
 	response []*fieldPlan
 	// responseKind is what the response, or the field of it that is shown, is.
@@ -116,7 +127,10 @@ func (c *Compiler) Compile(md protoreflect.MethodDescriptor, b Binding) (*Method
 			return nil, fault(fmt.Sprintf("response_body %q", b.ResponseBody), "%v", err)
 		}
 	}
-	m.responseKind = bodyKind(m.output, m.response)
+	if m.wholeBody || m.body != nil {
+		m.requestKind = bodyKind(m.input, m.body, b.HTTPBodyAsJSON)
+	}
+	m.responseKind = bodyKind(m.output, m.response, b.HTTPBodyAsJSON)
 	for _, path := range b.Vars {
 		what := fmt.Sprintf("variable %q", path)
 		steps, err := resolvePath(m.input, path)

@@ -3,6 +3,7 @@ package transcode
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -14,15 +15,27 @@ type Error struct {
 	Field string
 	// Reason says what is wrong: "not a valid int32".
 	Reason string
+	// Offset is where in the body the fault lies, in bytes; -1: not known, or not in the body.
+	Offset int
 
 	cause error
 }
 
+// Error is "items[2].price: not a valid double (at byte 118)".
 func (e *Error) Error() string {
-	if e.Field == "" {
-		return e.Reason
+	text := e.Reason
+	if e.Field != "" {
+		text = e.Field + ": " + text
 	}
-	return e.Field + ": " + e.Reason
+	if e.Offset < 0 {
+		return text
+	}
+	return text + " (at byte " + strconv.Itoa(e.Offset) + ")"
+}
+
+// newError is an [Error] that is not about a place in the body.
+func newError(field, reason string) *Error {
+	return &Error{Field: field, Reason: reason, Offset: -1}
 }
 
 // Unwrap gives the cause, which is for logs and may quote the input.

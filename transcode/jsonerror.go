@@ -23,14 +23,14 @@ func jsonError(body []byte, shift int, at string, err error) *Error {
 		if at == "" {
 			reason = "request body: " + reason
 		}
-		return &Error{Field: at, Reason: reason, cause: err}
+		return &Error{Field: at, Reason: reason, Offset: -1, cause: err}
 	}
 	line, column := position(body, offset)
 	field := fieldName(joinPath(at, jsonPath(body, offset)))
 	if field == "" {
 		reason = "request body: " + reason
 	}
-	return &Error{Field: field, Reason: fmt.Sprintf("%s (line %d, column %d)", reason, line, column), cause: err}
+	return &Error{Field: field, Reason: fmt.Sprintf("%s (line %d, column %d)", reason, line, column), Offset: offset, cause: err}
 }
 
 // syntaxError says where a body stops being JSON.

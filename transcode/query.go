@@ -51,7 +51,7 @@ func (m *Method) appendQuery(dst []byte, st *requestState, query string, hasBody
 		params = params[n:]
 		for _, p := range run[1:] {
 			if p.key != run[0].key {
-				return dst, &Error{Field: fieldName(p.key), Reason: "the same field is given under another name too"}
+				return dst, newError(fieldName(p.key), "the same field is given under another name too")
 			}
 		}
 		if hasOneof(run[0].steps) {
@@ -59,7 +59,7 @@ func (m *Method) appendQuery(dst []byte, st *requestState, query string, hasBody
 				claims = m.claimed(hasBody)
 			}
 			if f := claims.claim(run[0].steps); f != nil {
-				return dst, &Error{Field: fieldName(run[0].key), Reason: "another member of oneof " + oneofName(f) + " is set already"}
+				return dst, newError(fieldName(run[0].key), "another member of oneof "+oneofName(f)+" is set already")
 			}
 		}
 		var err error
@@ -80,18 +80,18 @@ func (m *Method) parseQuery(st *requestState, query string) error {
 			continue
 		}
 		if n++; n > maxParameters {
-			return &Error{Reason: "too many query parameters"}
+			return newError("", "too many query parameters")
 		}
 		if strings.IndexByte(pair, ';') >= 0 {
-			return &Error{Reason: "query parameters must be separated by &, not by ;"}
+			return newError("", "query parameters must be separated by &, not by ;")
 		}
 		key, value, _ := strings.Cut(pair, "=")
 		key, err := url.QueryUnescape(key)
 		if err != nil {
-			return &Error{Reason: "malformed percent-encoding in the query", cause: err}
+			return newError("", "malformed percent-encoding in the query")
 		}
 		if value, err = url.QueryUnescape(value); err != nil {
-			return &Error{Field: fieldName(key), Reason: "malformed percent-encoding in the query", cause: err}
+			return newError(fieldName(key), "malformed percent-encoding in the query")
 		}
 		if err := m.addParameter(st, key, value); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (m *Method) addParameter(st *requestState, key, value string) error {
 		name, rest, more = strings.Cut(rest, ".")
 		if mp == nil {
 			last := st.steps[len(st.steps)-1]
-			return &Error{Field: fieldName(key), Reason: "field " + last.name + " is not a singular message"}
+			return newError(fieldName(key), "field "+last.name+" is not a singular message")
 		}
 		f := mp.byText[name]
 		if f == nil {
@@ -121,10 +121,10 @@ func (m *Method) addParameter(st *requestState, key, value string) error {
 			if m.engine.discardUnknown {
 				return nil
 			}
-			return &Error{Field: fieldName(key), Reason: "no such query parameter"}
+			return newError(fieldName(key), "no such query parameter")
 		}
 		if len(st.steps)-start == maxDepth {
-			return &Error{Field: fieldName(key), Reason: "nested too deeply"}
+			return newError(fieldName(key), "nested too deeply")
 		}
 		st.steps = append(st.steps, f)
 		mp = f.inside()
@@ -136,7 +136,7 @@ func (m *Method) addParameter(st *requestState, key, value string) error {
 	// The slice keeps its array when st.steps grows into another one.
 	p.steps = st.steps[start:len(st.steps):len(st.steps)]
 	if p.hasEntry && !p.steps[len(p.steps)-1].isMap {
-		return &Error{Field: fieldName(key), Reason: "the field is not a map"}
+		return newError(fieldName(key), "the field is not a map")
 	}
 	st.params = append(st.params, p)
 	return nil
@@ -205,7 +205,7 @@ func appendParameters(dst []byte, run []parameter) ([]byte, error) {
 		dst, reason = appendTextField(dst, leaf, first.value)
 	}
 	if reason != "" {
-		return dst[:start], &Error{Field: fieldName(first.key), Reason: reason}
+		return dst[:start], newError(fieldName(first.key), reason)
 	}
 	return wrap(dst, start, first.steps[:len(first.steps)-1]), nil
 }

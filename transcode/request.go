@@ -9,8 +9,15 @@ import (
 
 // Input is what a caller sent, taken apart.
 type Input struct {
-	// Body is the request body. Empty, or only white space: none.
+	// Body is the request body: JSON, or any bytes when [Method.RequestBody] is
+	// RawBody, or a form when Form is set. Empty JSON, or only white space: none.
 	Body []byte
+	// Form: Body is application/x-www-form-urlencoded. It sets fields of the
+	// message that the body is, as a query sets fields of the request.
+	Form bool
+	// ContentType is the body's media type, which goes into a google.api.HttpBody
+	// when the body is raw.
+	ContentType string
 	// Query is the raw query, without the question mark.
 	Query string
 	// Vars are the path variables' values, decoded, in the binding's order.
@@ -78,11 +85,11 @@ func (m *Method) appendRequest(dst []byte, in Input) ([]byte, error) {
 	}
 	for i, v := range m.vars {
 		if i >= len(in.Vars) {
-			return dst, &Error{Field: v.path, Reason: "missing in the path"}
+			return dst, newError(v.path, "missing in the path")
 		}
 		var reason string
 		if dst, reason = appendVariable(dst, v, in.Vars[i]); reason != "" {
-			return dst, &Error{Field: v.path, Reason: reason}
+			return dst, newError(v.path, reason)
 		}
 	}
 	if m.required {

@@ -101,14 +101,14 @@ func (e *engine) slowMessage(dst []byte, md protoreflect.MessageDescriptor, body
 func (m *Method) override(dst []byte, start int) ([]byte, error) {
 	msg := dynamicpb.NewMessage(m.input.desc)
 	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: m.engine.types}).Unmarshal(dst[start:], msg); err != nil {
-		return dst, &Error{Reason: "malformed request body", cause: err}
+		return dst, &Error{Reason: "malformed request body", Offset: -1, cause: err}
 	}
 	for _, v := range m.overrides {
 		var in protoreflect.Message = msg
 		for i, f := range v.steps {
 			if f.oneof >= 0 {
 				if other := in.WhichOneof(f.desc.ContainingOneof()); other != nil && other.Number() != f.num {
-					return dst, &Error{Field: v.path, Reason: "the body sets another member of oneof " + oneofName(f)}
+					return dst, &Error{Field: v.path, Reason: "the body sets another member of oneof " + oneofName(f), Offset: -1}
 				}
 			}
 			if !in.Has(f.desc) {
@@ -123,7 +123,7 @@ func (m *Method) override(dst []byte, start int) ([]byte, error) {
 	}
 	dst, err := m.engine.marshalWire().MarshalAppend(dst[:start], msg)
 	if err != nil {
-		return dst, &Error{Reason: "malformed request body", cause: err}
+		return dst, &Error{Reason: "malformed request body", Offset: -1, cause: err}
 	}
 	return dst, nil
 }
@@ -132,10 +132,10 @@ func (m *Method) override(dst []byte, start int) ([]byte, error) {
 func (m *Method) checkRequired(wire []byte) error {
 	msg := dynamicpb.NewMessage(m.input.desc)
 	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: m.engine.types}).Unmarshal(wire, msg); err != nil {
-		return &Error{Reason: "malformed request", cause: err}
+		return &Error{Reason: "malformed request", Offset: -1, cause: err}
 	}
 	if path := missing(msg, ""); path != "" {
-		return &Error{Field: path, Reason: "required"}
+		return &Error{Field: path, Reason: "required", Offset: -1}
 	}
 	return nil
 }
