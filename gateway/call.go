@@ -36,6 +36,7 @@ type Call struct {
 	Malformed  error           // front: what is wrong with the request besides
 	Principal  *auth.Principal // authenticate; nil on routes without auth
 
+	rules   *headerRules     // front: the route's; nil: none
 	peer    peer             // front: the caller's side, in its protocol
 	request rpcproxy.Request // forward; its Compressor: front
 	traffic traffic          // the Exchange methods
@@ -96,10 +97,12 @@ func (c *Call) RecvMsg() (msg mem.BufferSlice, err error) {
 	return msg, err
 }
 
-// SendHeader passes the backend's header on to the caller.
+// SendHeader passes the backend's header on to the caller, as the route's rules
+// have it.
 func (c *Call) SendHeader(md metadata.MD) (err error) {
 	defer recoverTo(&err)
-	return c.peer.sendHeader(md)
+	rules := c.rules.forResponse()
+	return c.peer.sendHeader(rules.applySet(rules.apply(md)))
 }
 
 // SendMsg passes one of the backend's messages on to the caller, and takes
@@ -113,8 +116,9 @@ func (c *Call) SendMsg(msg mem.BufferSlice) (err error) {
 	return c.peer.sendMsg(msg)
 }
 
-// SetTrailer keeps the backend's trailer for the end of the answer.
-func (c *Call) SetTrailer(md metadata.MD) { c.peer.setTrailer(md) }
+// SetTrailer keeps the backend's trailer for the end of the answer, as the
+// route's rules have it.
+func (c *Call) SetTrailer(md metadata.MD) { c.peer.setTrailer(c.rules.forResponse().apply(md)) }
 
 // panicError is a panic that became the failure of one call.
 type panicError struct {

@@ -46,10 +46,9 @@ func (f *grpcFront) handle(_ any, ss grpc.ServerStream) error {
 	if err != nil {
 		return p.finish(f.g.unrouted(grpcUnrouted(err))(ctx, c))
 	}
-	c.Route = route
+	snap.bind(c, route)
 	c.Credential, c.Refusal = auth.CredentialFromMetadata(md)
-	c.Malformed = filterMetadata(md, c.RequestID, c.ClientIP)
-	c.Metadata = md
+	c.Metadata, c.Malformed = filterMetadata(md, c.rules.forRequest(), c.RequestID, c.ClientIP)
 	c.request.Compressor = requestCompressor(ctx)
 	return p.finish(snap.handlers[route.Index](ctx, c))
 }

@@ -27,7 +27,7 @@ func (f *jsonFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot
 		p.finish(f.unrouted(r.Context(), c, err))
 		return
 	}
-	c.Route = p.match.Route
+	snap.bind(c, p.match.Route)
 	f.fill(c, r, forwardedFor)
 	p.finish(f.run(r.Context(), c, snap))
 }
@@ -48,7 +48,7 @@ func (f *jsonFront) fill(c *Call, r *http.Request, forwardedFor string) {
 		c.Deadline = c.Start.Add(timeout)
 	}
 	if err == nil {
-		c.Metadata, err = metadataFromHTTP(r, c.RequestID, c.ClientIP, forwardedFor)
+		c.Metadata, err = metadataFromHTTP(r, c.rules.forRequest(), c.RequestID, c.ClientIP, forwardedFor)
 	}
 	if err == nil && r.Method == http.MethodHead && c.Route.ServerStreams {
 		err = errHeadOfStream

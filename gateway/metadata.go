@@ -4,17 +4,22 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
+
+	"github.com/rpcgate/rpcgate/config"
 )
 
 const (
 	headerRequestID = "X-Request-Id"
 	metadataPrefix  = "Grpc-Metadata-"
 	trailerPrefix   = "Grpc-Trailer-"
+	gatewayPrefix   = "grpcgateway-" // of permanent headers as metadata; never the caller's own
 
 	keyRequestID     = "x-request-id"
 	keyForwardedFor  = "x-forwarded-for"
@@ -83,93 +88,125 @@ func permanentKey(header string) string {
 	return ""
 }
 
-// reservedKey says whether callers may not set a metadata key: credentials,
-// what the gateway itself sets, and what gRPC and HTTP/2 keep for themselves.
-func reservedKey(key string) bool {
-	switch key {
-	case "app", "token", "authorization", "x-app", "x-token",
-		keyRequestID, keyForwardedFor, keyForwardedHost, "x-forwarded-proto", "x-forwarded-port", "forwarded", "x-real-ip",
-		"content-type", "content-length", "user-agent", "te", "trailer", "host",
-		"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade",
-		"proxy-authorization", "grpcgateway-authorization":
-		return true
+// metadataFromHTTP picks the headers that a backend gets of a JSON request: the
+// permanent ones, Grpc-Metadata-*, and what the route's rules let through. The
+// values are r's own slices, not to be changed.
+func metadataFromHTTP(r *http.Request, rules *ruleList, requestID, clientIP, forwardedFor string) (metadata.MD, error) {
+	p := headerPicker{h: r.Header, rules: rules, hops: connectionOptions(r.Header), md: make(metadata.MD, len(r.Header)+3)}
+	if err := eachHeader(r.Header, rules != nil, p.pick); err != nil {
+		return nil, err
 	}
-	return key == "" || key[0] == ':' || strings.HasPrefix(key, "grpc-")
-}
-
-// metadataFromHTTP picks the headers of r that the backend gets: the permanent
-// ones, and Grpc-Metadata-*. The values are r's own slices, not to be changed.
-func metadataFromHTTP(r *http.Request, requestID, clientIP, forwardedFor string) (metadata.MD, error) {
-	md := make(metadata.MD, len(r.Header)+3)
-	for header, values := range r.Header {
-		if key := permanentKey(header); key != "" {
-			if validValues(values) {
-				md[key] = values
-			}
-			continue
-		}
-		if !strings.HasPrefix(header, metadataPrefix) {
-			continue
-		}
-		key := strings.ToLower(header[len(metadataPrefix):])
-		if reservedKey(key) || strings.HasPrefix(key, "grpcgateway-") {
-			continue
-		}
-		if !validKey(key) {
-			return nil, badRequest("BAD_METADATA", "header "+header+" does not name a valid metadata key")
-		}
-		if strings.HasSuffix(key, "-bin") {
-			decoded, err := decodeBinary(values)
-			if err != nil {
-				return nil, badRequest("BAD_METADATA", "header "+header+" is not valid base64")
-			}
-			values = decoded
-		} else if !validValues(values) {
-			return nil, badRequest("BAD_METADATA", "header "+header+" has bytes that are not printable ASCII")
-		}
-		md[key] = values
-	}
-	own := [3]string{requestID, forwardedFor, r.Host}
-	if own[1] == "" {
-		own[1] = clientIP
-	}
-	md[keyRequestID] = own[0:1:1]
-	md[keyForwardedFor] = own[1:2:2]
-	if r.Host != "" && validValue(r.Host) {
-		md[keyForwardedHost] = own[2:3:3]
-	}
+	md := rules.applySet(p.md)
+	addOwn(md, requestID, clientIP, forwardedFor, r.Host)
 	return md, nil
 }
 
-// filterMetadata takes what callers may not set out of md, in place, and adds
-// what the gateway says of the call. What gRPC does not allow is refused, as it
-// could not be sent on: grpc-go's server lets it in.
-func filterMetadata(md metadata.MD, requestID, clientIP string) error {
-	for key, values := range md {
-		switch {
-		case reservedKey(key), strings.HasPrefix(key, "grpcgateway-"):
-			delete(md, key)
-		case !validKey(key):
-			return badRequest("BAD_METADATA", "a metadata key is not valid")
-		case !strings.HasSuffix(key, "-bin") && !validValues(values):
-			return badRequest("BAD_METADATA", "metadata "+key+" has bytes that are not printable ASCII")
+// eachHeader visits headers; ordered: by name, since rules can make one key of
+// several.
+func eachHeader(h http.Header, ordered bool, visit func(header string, values []string) error) error {
+	if !ordered {
+		for header, values := range h {
+			if err := visit(header, values); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, header := range slices.Sorted(maps.Keys(h)) {
+		if err := visit(header, h[header]); err != nil {
+			return err
 		}
 	}
-	own := [2]string{requestID, clientIP}
-	md[keyRequestID] = own[0:1:1]
-	md[keyForwardedFor] = own[1:2:2]
 	return nil
 }
 
-// addMetadata writes a backend's metadata as HTTP headers with a prefix.
-// Binary values go out in base64.
-func addMetadata(h http.Header, prefix string, md metadata.MD) {
+// headerPicker picks metadata out of the headers of a JSON request.
+type headerPicker struct {
+	h     http.Header
+	rules *ruleList
+	hops  []string
+	md    metadata.MD
+}
+
+func (p *headerPicker) pick(header string, values []string) error {
+	permanent := permanentKey(header)
+	name, key := "", permanent
+	switch given, ok := strings.CutPrefix(header, metadataPrefix); {
+	case permanent != "":
+		if p.rules != nil || len(p.hops) > 0 {
+			name = strings.ToLower(header)
+		}
+	case ok:
+		name = strings.ToLower(given)
+		if config.ReservedHeader(name) || len(p.h[given]) > 0 && permanentKey(given) == name {
+			return nil // the trace context itself goes before one in metadata
+		}
+		key = name
+	case p.rules == nil:
+		return nil
+	default:
+		if name = strings.ToLower(header); config.ReservedHeader(name) {
+			return nil
+		}
+	}
+	if strings.HasPrefix(name, gatewayPrefix) || slices.Contains(p.hops, name) {
+		return nil
+	}
+	if p.rules != nil {
+		key = p.rules.key(name, key)
+	}
+	switch {
+	case key == "":
+		return nil
+	case key == permanent && !validValues(values):
+		return nil // nobody asked for it
+	}
+	values, err := metadataValues(header, key, values)
+	if err != nil {
+		return err
+	}
+	putMetadata(p.md, key, values)
+	return nil
+}
+
+// filterMetadata takes what callers may not set out of md, in place, applies the
+// route's rules, and adds what the gateway says of the call. What gRPC does not
+// allow is refused, as it could not be sent on: grpc-go's server lets it in.
+func filterMetadata(md metadata.MD, rules *ruleList, requestID, clientIP string) (metadata.MD, error) {
 	for key, values := range md {
-		if key == "content-type" || key == "grpc-status-details-bin" || key[0] == ':' {
+		switch {
+		case config.ReservedHeader(key), strings.HasPrefix(key, gatewayPrefix):
+			delete(md, key)
+		case !validKey(key):
+			return nil, badRequest("BAD_METADATA", "a metadata key is not valid")
+		case !strings.HasSuffix(key, "-bin") && !validValues(values):
+			return nil, badRequest("BAD_METADATA", "metadata "+key+" has bytes that are not printable ASCII")
+		}
+	}
+	md = rules.applySet(rules.apply(md))
+	addOwn(md, requestID, clientIP, "", "")
+	return md, nil
+}
+
+// addMetadata writes a backend's metadata as HTTP headers with a prefix, or
+// under its own name where the rules say so; what has http.TrailerPrefix before
+// its name stays a trailer. Binary values go out in base64. What gRPC does not
+// allow is left out.
+func addMetadata(h http.Header, prefix string, md metadata.MD, rules *ruleList) {
+	for key, values := range md {
+		binary := strings.HasSuffix(key, "-bin")
+		if key == "content-type" || key == "grpc-status-details-bin" || !validKey(key) || !binary && !validValues(values) {
 			continue
 		}
-		name := http.CanonicalHeaderKey(prefix + key)
-		if strings.HasSuffix(key, "-bin") {
+		full := prefix + key
+		if rules.plain(key) {
+			full = key
+			if strings.HasPrefix(prefix, http.TrailerPrefix) {
+				full = http.TrailerPrefix + key
+			}
+		}
+		name := http.CanonicalHeaderKey(full)
+		if binary {
 			for _, v := range values {
 				h[name] = append(h[name], base64.StdEncoding.EncodeToString([]byte(v)))
 			}

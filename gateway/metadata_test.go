@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/config"
 )
 
 // The permanent headers are grpc-gateway's, but for Authorization and the
@@ -37,7 +38,7 @@ func TestPermanentHeadersAgreeWithGRPCGateway(t *testing.T) {
 // No name that a credential can come by is ever passed on as it came.
 func TestCredentialKeysAreReserved(t *testing.T) {
 	for _, key := range auth.CredentialHeaders() {
-		if !reservedKey(key) {
+		if !config.ReservedHeader(key) {
 			t.Errorf("callers may send backends %q", key)
 		}
 	}
@@ -66,7 +67,7 @@ func TestMetadataFromHTTP(t *testing.T) {
 		"Grpc-Metadata-Content-Length":     {"7"},
 		"Grpc-Metadata-Grpcgateway-Accept": {"forged"},
 	}
-	got, err := metadataFromHTTP(r, "id-1", "10.0.0.1", "1.1.1.1, 10.0.0.1")
+	got, err := metadataFromHTTP(r, nil, "id-1", "10.0.0.1", "1.1.1.1, 10.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestBadMetadataHeaders(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header = http.Header{header: {value}}
-		_, err := metadataFromHTTP(r, "id", "10.0.0.1", "")
+		_, err := metadataFromHTTP(r, nil, "id", "10.0.0.1", "")
 		var failure *callError
 		if !errors.As(err, &failure) || failure.Code != codes.InvalidArgument {
 			t.Errorf("%s: %q gave %v", header, value, err)
@@ -105,7 +106,7 @@ func TestAddMetadata(t *testing.T) {
 	h := http.Header{}
 	addMetadata(h, metadataPrefix, metadata.MD{
 		"content-type": {"application/grpc"}, "etag": {"a", "b"}, "raw-bin": {"\x00\xff"}, "grpc-status-details-bin": {"x"},
-	})
+	}, nil)
 	want := http.Header{"Grpc-Metadata-Etag": {"a", "b"}, "Grpc-Metadata-Raw-Bin": {"AP8="}}
 	if !reflect.DeepEqual(h, want) {
 		t.Errorf("got %v, want %v", h, want)

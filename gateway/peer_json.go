@@ -141,7 +141,7 @@ func (p *jsonPeer) limitWrite() {
 func (p *jsonPeer) commitStream() {
 	p.committed = true
 	h := p.w.Header()
-	addMetadata(h, metadataPrefix, p.header)
+	addMetadata(h, metadataPrefix, p.header, p.call.rules.forResponse())
 	h.Set("Content-Type", "application/x-ndjson")
 	h.Set("X-Content-Type-Options", "nosniff")
 	p.takeLeave(h)
@@ -178,7 +178,7 @@ func (p *jsonPeer) finish(err error) {
 
 func (p *jsonPeer) writeAnswer() {
 	h := p.w.Header()
-	addMetadata(h, metadataPrefix, p.header)
+	addMetadata(h, metadataPrefix, p.header, p.call.rules.forResponse())
 	h["Content-Type"] = jsonContentType()
 	var body []byte
 	if p.answer != nil {
@@ -189,7 +189,7 @@ func (p *jsonPeer) writeAnswer() {
 
 func (p *jsonPeer) writeFailure(failure *callError) {
 	h := p.w.Header()
-	addMetadata(h, metadataPrefix, p.header)
+	addMetadata(h, metadataPrefix, p.header, p.call.rules.forResponse())
 	failure.writeHints(h)
 	h["Content-Type"] = jsonContentType()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -207,9 +207,9 @@ func jsonContentType() []string { return []string{"application/json"} }
 func (p *jsonPeer) writeWhole(code int, body []byte) {
 	h := p.w.Header()
 	if len(p.trailer) > 0 && acceptsTrailers(p.r) {
-		addMetadata(h, http.TrailerPrefix+trailerPrefix, p.trailer)
+		addMetadata(h, http.TrailerPrefix+trailerPrefix, p.trailer, p.call.rules.forResponse())
 	} else {
-		addMetadata(h, trailerPrefix, p.trailer)
+		addMetadata(h, trailerPrefix, p.trailer, p.call.rules.forResponse())
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	p.takeLeave(h)
@@ -232,7 +232,7 @@ func (p *jsonPeer) finishGRPC(err error) {
 // the trailers, and a failure into a last line as well.
 func (p *jsonPeer) finishStream(failure *callError) {
 	h := p.w.Header()
-	addMetadata(h, http.TrailerPrefix+trailerPrefix, p.trailer)
+	addMetadata(h, http.TrailerPrefix+trailerPrefix, p.trailer, p.call.rules.forResponse())
 	code, message := codes.OK, ""
 	if failure != nil {
 		code, message = failure.Code, failure.Status().Message()

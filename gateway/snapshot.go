@@ -13,6 +13,7 @@ import (
 type snapshot struct {
 	table    *routes.Table
 	handlers []Handler           // by routes.Route.Index
+	rules    []*headerRules      // by routes.Route.Index
 	services map[string][]string // full names, by the backend that they are routed to
 }
 
@@ -22,7 +23,10 @@ type snapshot struct {
 func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
 	table, faults := routes.Rebuild(g.Routes(), inputs, g.cfg.Routes)
 	g.warnings.tell(g.log, table.Warnings())
-	s := &snapshot{table: table, handlers: make([]Handler, len(table.Routes())), services: map[string][]string{}}
+	s := &snapshot{
+		table: table, handlers: make([]Handler, len(table.Routes())), rules: make([]*headerRules, len(table.Routes())),
+		services: map[string][]string{},
+	}
 	for _, r := range table.Routes() {
 		backend, ok := g.backends[r.Backend]
 		if !ok {
@@ -32,6 +36,7 @@ func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
 			return nil, fmt.Errorf("route %s needs a credential, but there is no redis to verify it", r)
 		}
 		s.handlers[r.Index] = g.pipeline(r, backend)
+		s.rules[r.Index] = rulesOf(r)
 		service := string(r.Descriptor.Parent().FullName())
 		if !slices.Contains(s.services[r.Backend], service) {
 			s.services[r.Backend] = append(s.services[r.Backend], service)
@@ -42,6 +47,9 @@ func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
 	}
 	return s, nil
 }
+
+// bind makes a call one of a route's.
+func (s *snapshot) bind(c *Call, r *routes.Route) { c.Route, c.rules = r, s.rules[r.Index] }
 
 // warnings tells what is left out of the routes once, and not at every refresh
 // that it goes on. It is used by one goroutine at a time.
