@@ -107,12 +107,14 @@ var (
 		Code: codes.InvalidArgument, Reason: "CONTENT_ENCODING_UNSUPPORTED", httpStatus: http.StatusUnsupportedMediaType,
 		Message: "compressed request bodies are not accepted; send the body without Content-Encoding",
 	}
+	// A wrong number of messages is UNIMPLEMENTED to gRPC (its statuscodes.md,
+	// "cardinality violation"): the caller takes the method for another kind.
 	errNoMessage = &callError{
-		Code: codes.InvalidArgument, Reason: "BAD_MESSAGE",
+		Code: codes.Unimplemented, Reason: "BAD_MESSAGE", httpStatus: http.StatusBadRequest,
 		Message: "the call ended without the request message that the method takes",
 	}
 	errManyMessages = &callError{
-		Code: codes.InvalidArgument, Reason: "BAD_MESSAGE",
+		Code: codes.Unimplemented, Reason: "BAD_MESSAGE", httpStatus: http.StatusBadRequest,
 		Message: "the method takes one request message, and more came",
 	}
 	errWrongPort = &callError{

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// dieWithParent has the kernel kill the process when the test binary ends
-// without its clean-up, as it does at a test timeout.
-func dieWithParent() *syscall.SysProcAttr {
+// DieWithParent has the kernel kill a process when the one that started it ends
+// without its clean-up, as a test binary does at a test timeout.
+func DieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 

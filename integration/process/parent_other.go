@@ -4,8 +4,8 @@ package process
 
 import "syscall"
 
-// dieWithParent is only known to Linux.
-func dieWithParent() *syscall.SysProcAttr { return nil }
+// DieWithParent is only known to Linux.
+func DieWithParent() *syscall.SysProcAttr { return nil }
 
 // awaitStopped is only known to Linux.
 func awaitStopped(int) {}

@@ -37,7 +37,7 @@ func Start(tb testing.TB, program string, args ...string) *Process {
 	tb.Helper()
 	p := &Process{cmd: exec.Command(program, args...), output: new(tail), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.SysProcAttr = DieWithParent()
 	if err := p.cmd.Start(); err != nil {
 		tb.Fatalf("starting %s: %v", program, err)
 	}
