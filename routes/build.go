@@ -252,7 +252,7 @@ func (b *builder) addGRPC() {
 			r := newRoute(m, m.policy)
 			r.Label, r.Source, r.Origin = r.FullMethod, SourceGRPC, origin(m)
 			var err error
-			if r.Transcoder, err = compile(m, transcode.Binding{Body: "*"}); err != nil {
+			if r.Transcoder, err = compile(m, transcode.Binding{Body: "*", HTTPBodyAsJSON: true}); err != nil {
 				b.table.warn("backend %s, %s: callers by gRPC or Connect can use it with protobuf, but not with JSON: %v",
 					r.Backend, r.Origin, err)
 			}
