@@ -39,9 +39,11 @@ rpcproxy          <- config discovery rpcproxy/balancer rpcproxy/breaker
                      # messages stay bytes: no routes, no transcode; the exchange it pumps is an interface of its own
 telemetry         <- config
                      # rooms take a Registerer and a Logger, never telemetry
-gateway           <- auth config routes rpcproxy telemetry transcode
+gateway/wire      <-
+                     # framing and protocol texts are readers, writers and bytes
+gateway           <- auth config gateway/wire routes rpcproxy telemetry transcode
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
-cmd/gateway       <- auth config discovery examples/shop/shopserver gateway routes rpcproxy rpcproxy/balancer telemetry
+cmd/gateway       <- auth config discovery examples/shop/shopserver gateway gateway/wire routes rpcproxy rpcproxy/balancer telemetry
                      # wires everything; the shop is there for 'gateway demo'
 
 examples/shop/shoppb     <-
@@ -82,6 +84,7 @@ gateway   !  github.com/redis/go-redis      # Redis is auth's
 gateway   !  go.etcd.io/etcd                # etcd is discovery's
 gateway   !  google.golang.org/protobuf/encoding/protojson # JSON is transcode's
 gateway   !  google.golang.org/protobuf/types/dynamicpb    # messages stay bytes
+gateway/wire ! net/http                     # it serves nothing
 routes    !  net                            # it opens no connection; it is given one to ask for descriptors
 routes    !  github.com/redis/go-redis      # who may call is auth's
 transcode !  net                            # bytes in, bytes out

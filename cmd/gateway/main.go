@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/gateway/wire"
 	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
 	"github.com/rpcgate/rpcgate/telemetry"
 )
@@ -23,6 +24,7 @@ var version string
 
 func main() {
 	balancer.Register()
+	wire.Register()
 	takeLogs(slog.New(slog.DiscardHandler)) // until a command has a log; the others say themselves what failed
 	ctx, stop := interruptible(context.Background())
 	status := run(ctx, process{stdout: os.Stdout, stderr: os.Stderr, takeLogs: takeLogs}, os.Args[1:])
