@@ -17,7 +17,7 @@ import (
 // ready is called once, when it takes calls; it may be nil.
 func serveConfig(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(*gateway.Gateway) error) error {
 	reg := telemetry.NewRegistry(currentBuild())
-	p, err := wire(cfg, log, reg)
+	p, err := wireAll(cfg, log, reg)
 	if err != nil {
 		return err
 	}

@@ -27,10 +27,10 @@ type parts struct {
 	closers  []func()
 }
 
-// wire makes the parts that cfg asks for. Nothing is connected to yet, so a
+// wireAll makes the parts that cfg asks for. Nothing is connected to yet, so a
 // store or a backend that is down keeps nothing from starting. Metrics go to
 // reg, which may be nil.
-func wire(cfg *config.Config, log *slog.Logger, reg prometheus.Registerer) (*parts, error) {
+func wireAll(cfg *config.Config, log *slog.Logger, reg prometheus.Registerer) (*parts, error) {
 	p := &parts{cfg: cfg, log: log, backends: make(map[string]*rpcproxy.Backend, len(cfg.Backends))}
 	err := p.wireBackends(reg)
 	if err == nil {
