@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/rpcgate/rpcgate/auth"
-	"github.com/rpcgate/rpcgate/routes"
-	"github.com/rpcgate/rpcgate/transcode"
 )
 
 // jsonFront is the front end of HTTP/JSON callers.
@@ -57,13 +55,3 @@ func (f *jsonFront) fill(c *Call, r *http.Request, forwardedFor string) {
 }
 
 func setAllow(h http.Header, methods []string) { h.Set("Allow", strings.Join(methods, ", ")) }
-
-// appendFailure appends an error as its body shows it, with the details'
-// types taken from the route's backend.
-func appendFailure(dst []byte, failure *callError, r *routes.Route) []byte {
-	var types transcode.Resolver
-	if r != nil {
-		types = r.Types
-	}
-	return transcode.AppendStatus(dst, failure.Status().Proto(), types)
-}

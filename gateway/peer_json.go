@@ -191,11 +191,12 @@ func (p *jsonPeer) writeFailure(failure *callError) {
 	h := p.w.Header()
 	addMetadata(h, metadataPrefix, p.header, p.call.rules.forResponse())
 	failure.writeHints(h)
-	h["Content-Type"] = jsonContentType()
+	format := p.front.errorFormat(p.call.Route)
+	h.Set("Content-Type", format.contentType())
 	h.Set("X-Content-Type-Options", "nosniff")
 	buf := p.front.buffers.Get(0)
 	defer p.front.buffers.Put(buf)
-	*buf = appendFailure(*buf, failure, p.call.Route)
+	*buf = appendFailure(*buf, failure, p.call.Route, format)
 	p.writeWhole(failure.HTTPStatus(), *buf)
 }
 
@@ -236,8 +237,8 @@ func (p *jsonPeer) finishStream(failure *callError) {
 	code, message := codes.OK, ""
 	if failure != nil {
 		code, message = failure.Code, failure.Status().Message()
-		line := appendFailure([]byte(`{"error":`), failure, p.call.Route)
-		_ = p.writeLine(append(line, '}', '\n'))
+		line := appendStreamFailure(nil, failure, p.call.Route, p.front.errorFormat(p.call.Route))
+		_ = p.writeLine(append(line, '\n'))
 	}
 	h.Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(code)))
 	if message != "" && validValue(message) {
