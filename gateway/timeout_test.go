@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/rpcgate/rpcgate/gateway/wire"
 )
 
 func TestCallerTimeout(t *testing.T) {
@@ -17,7 +19,7 @@ func TestCallerTimeout(t *testing.T) {
 		{"seconds", http.Header{"Grpc-Timeout": {"100S"}}, 100 * time.Second, false},
 		{"milliseconds", http.Header{"Grpc-Timeout": {"250m"}}, 250 * time.Millisecond, false},
 		{"minutes", http.Header{"Grpc-Timeout": {"2M"}}, 2 * time.Minute, false},
-		{"hours are clamped", http.Header{"Grpc-Timeout": {"99999999H"}}, maxTimeout, false},
+		{"hours are clamped", http.Header{"Grpc-Timeout": {"99999999H"}}, wire.MaxTimeout, false},
 		{"zero has passed", http.Header{"Grpc-Timeout": {"0S"}}, time.Nanosecond, false},
 		{"no unit", http.Header{"Grpc-Timeout": {"100"}}, 0, true},
 		{"unknown unit", http.Header{"Grpc-Timeout": {"1s"}}, 0, true},
@@ -27,8 +29,8 @@ func TestCallerTimeout(t *testing.T) {
 		{"twice", http.Header{"Grpc-Timeout": {"1S", "2S"}}, 0, true},
 		{"duration", http.Header{"X-Request-Timeout": {"1.5s"}}, 1500 * time.Millisecond, false},
 		{"bare seconds", http.Header{"X-Request-Timeout": {"0.25"}}, 250 * time.Millisecond, false},
-		{"absurd seconds", http.Header{"X-Request-Timeout": {"1e300"}}, maxTimeout, false},
-		{"absurd hours", http.Header{"X-Request-Timeout": {"9999999999h"}}, maxTimeout, false},
+		{"absurd seconds", http.Header{"X-Request-Timeout": {"1e300"}}, wire.MaxTimeout, false},
+		{"absurd hours", http.Header{"X-Request-Timeout": {"9999999999h"}}, wire.MaxTimeout, false},
 		{"not a number", http.Header{"X-Request-Timeout": {"NaN"}}, 0, true},
 		{"negative duration", http.Header{"X-Request-Timeout": {"-1s"}}, 0, true},
 		{"words", http.Header{"X-Request-Timeout": {"soon"}}, 0, true},
@@ -48,8 +50,8 @@ func FuzzTimeouts(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, parse := range []func(string) (time.Duration, bool){parseGRPCTimeout, parseRequestTimeout} {
-			if d, ok := parse(s); ok && (d <= 0 || d > maxTimeout) {
+		for _, parse := range []func(string) (time.Duration, bool){wire.ParseGRPCTimeout, parseRequestTimeout} {
+			if d, ok := parse(s); ok && (d <= 0 || d > wire.MaxTimeout) {
 				t.Errorf("%q gave %v", s, d)
 			}
 		}
