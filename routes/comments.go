@@ -19,9 +19,9 @@ func takeComments(files []*descriptorpb.FileDescriptorProto) map[protoreflect.Fu
 	comments := make(map[protoreflect.FullName]string)
 	for _, f := range files {
 		for _, at := range f.GetSourceCodeInfo().GetLocation() {
-			text := strings.TrimSpace(at.GetLeadingComments())
+			text := commentText(at.GetLeadingComments())
 			if text == "" {
-				text = strings.TrimSpace(at.GetTrailingComments())
+				text = commentText(at.GetTrailingComments())
 			}
 			if text == "" {
 				continue
@@ -38,6 +38,16 @@ func takeComments(files []*descriptorpb.FileDescriptorProto) map[protoreflect.Fu
 		f.SourceCodeInfo = nil
 	}
 	return comments
+}
+
+// commentText takes away the one space that stands between the slashes and the
+// text of each line.
+func commentText(raw string) string {
+	lines := strings.Split(strings.TrimSpace(raw), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(strings.TrimPrefix(line, " "), " \t\r")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // nameAt gives the full name of what a location's path leads to: field numbers

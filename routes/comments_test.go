@@ -12,7 +12,8 @@ const commentedProto = `syntax = "proto3";
 package c;
 // Of the service.
 service S {
-  // Of the method.
+  // Of the method,
+  //   on two lines.
   rpc M(Msg) returns (Msg);
 }
 // Of the message.
@@ -44,7 +45,7 @@ enum F {
 func TestComments(t *testing.T) {
 	d := compileText(t, map[string]string{"c.proto": commentedProto}, "c.proto")
 	for name, want := range map[string]string{
-		"c.S": "Of the service.", "c.S.M": "Of the method.",
+		"c.S": "Of the service.", "c.S.M": "Of the method,\n  on two lines.",
 		"c.Msg": "Of the message.", "c.Msg.a": "Behind the field.", "c.Msg.o": "Of the oneof.", "c.Msg.b": "Of its member.",
 		"c.Msg.Inner": "Of the inner message.", "c.Msg.Inner.x": "Of the inner field.",
 		"c.Msg.E": "Of the inner enum.", "c.Msg.ZERO": "Of the inner value.", "c.Msg.none": "",

@@ -1,0 +1,158 @@
+package openapi
+
+import (
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/rpcgate/rpcgate/routes"
+)
+
+// Media types of bodies.
+const (
+	mediaJSON    = "application/json"
+	mediaLines   = "application/x-ndjson"
+	mediaEvents  = "text/event-stream"
+	mediaForm    = "application/x-www-form-urlencoded"
+	mediaProblem = "application/problem+json"
+	mediaAny     = "*/*"
+)
+
+// requestBody describes a route's body; nil: it has none.
+func (s *schemas) requestBody(r *routes.Route, bound []fieldPath) object {
+	if r.Body == "" {
+		return nil
+	}
+	input := r.Descriptor.Input()
+	message, schema := input, object(nil) // what the body holds
+	var text string
+	if r.Body == "*" {
+		if input.FullName() != httpBody {
+			schema = s.wholeBody(input, bound)
+		}
+	} else {
+		path := findField(input, r.Body)
+		if path == nil {
+			return nil
+		}
+		fd := path.leaf()
+		text = s.comment(fd.FullName())
+		message = nil
+		if !fd.IsList() && !fd.IsMap() {
+			message = fd.Message()
+		}
+		schema = s.fieldValue(fd)
+	}
+	if message != nil && message.FullName() == httpBody {
+		return withDescription(paragraphs(text, "Any bytes, of any media type."), object{{mediaAny, object{}}})
+	}
+	content := object{{mediaJSON, mediaOf(schema)}}
+	if r.ClientStreams {
+		text = paragraphs(text, "A stream of messages.")
+		content = object{
+			{mediaLines, mediaOf(schema)},
+			{mediaJSON, mediaOf(object{{"type", "array"}, {"items", schema}})},
+		}
+	}
+	if r.Forms && message != nil && !r.ClientStreams {
+		content.set(mediaForm, mediaOf(s.form(message, inside(r, bound))))
+	}
+	return withDescription(text, content)
+}
+
+// wholeBody is the schema of a body that is the whole message. What the path
+// binds need not be repeated in it.
+func (s *schemas) wholeBody(md protoreflect.MessageDescriptor, bound []fieldPath) object {
+	if _, ok := s.wellKnown(md); ok {
+		return s.message(md)
+	}
+	without := make(map[protoreflect.FieldNumber]bool)
+	for _, b := range bound {
+		if len(b) == 1 {
+			without[b[0].Number()] = true
+		}
+	}
+	if len(without) == 0 {
+		return s.message(md)
+	}
+	return s.objectOf(md, without)
+}
+
+// inside gives what is bound inside the body's field, as paths from there on.
+func inside(r *routes.Route, bound []fieldPath) []fieldPath {
+	if r.Body == "*" {
+		return bound
+	}
+	body := findField(r.Descriptor.Input(), r.Body)
+	var rest []fieldPath
+	for _, b := range bound {
+		if len(b) > len(body) && b.within(body) {
+			rest = append(rest, b[len(body):])
+		}
+	}
+	return rest
+}
+
+// form is the schema of a message as a form.
+func (s *schemas) form(md protoreflect.MessageDescriptor, bound []fieldPath) object {
+	fields, _ := s.textFields(md, bound)
+	properties := make(object, 0, len(fields))
+	for _, f := range fields {
+		schema := f.schema
+		if f.asJSON {
+			schema = object{{"type", "string"}, {"contentMediaType", mediaJSON}}
+		}
+		schema = append(object(nil), schema...)
+		schema.setDescription(s.comment(f.path.leaf().FullName()))
+		properties.set(f.name, schema)
+	}
+	return object{{"type", "object"}, {"properties", properties}}
+}
+
+// answer describes what a route answers when all went well.
+func (s *schemas) answer(r *routes.Route, errors string) object {
+	output := r.Descriptor.Output()
+	message, schema := output, object(nil)
+	if r.ResponseBody != "" {
+		path := findField(output, r.ResponseBody)
+		if path == nil {
+			return object{{"description", "OK"}}
+		}
+		fd := path.leaf()
+		message = nil
+		if !fd.IsList() && !fd.IsMap() {
+			message = fd.Message()
+		}
+		schema = s.fieldValue(fd)
+		if s.nullWhenUnset(fd) {
+			schema = nullable(schema)
+		}
+	}
+	if message != nil && message.FullName() == httpBody {
+		return object{{"description", "The body as the backend gives it, of its media type."}, {"content", object{{mediaAny, object{}}}}}
+	}
+	if schema == nil {
+		schema = s.message(output)
+	}
+	if !r.ServerStreams {
+		if errors == errorsEnvelope {
+			schema = envelopeOf(schema)
+		}
+		return object{{"description", "OK"}, {"content", object{{mediaJSON, mediaOf(schema)}}}}
+	}
+	return object{
+		{"description", "A stream of messages, in the form that `Accept` asks for."},
+		{"content", object{
+			{mediaLines, mediaOf(schema)},
+			{mediaJSON, mediaOf(object{{"type", "array"}, {"items", schema}})},
+			{mediaEvents, mediaOf(schema)},
+		}},
+	}
+}
+
+func mediaOf(schema object) object { return object{{"schema", schema}} }
+
+func withDescription(text string, content object) object {
+	var o object
+	o.setText("description", text)
+	o.set("content", content)
+	return o
+}

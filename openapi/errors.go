@@ -1,0 +1,125 @@
+package openapi
+
+// How errors look, as config has it: http.errors.
+const (
+	errorsStatus   = "status"
+	errorsProblem  = "problem"
+	errorsEnvelope = "envelope"
+)
+
+// errorResponse gives the name of the component that describes how errors look,
+// which it adds to the document when it is first asked for.
+func (b *builder) errorResponse(format string) string {
+	name := "Error"
+	switch format {
+	case errorsProblem:
+		name = "Problem"
+	case errorsEnvelope:
+		name = "Envelope"
+	}
+	if b.responses.get(name) != nil {
+		return name
+	}
+	media, schema := mediaJSON, object(nil)
+	switch format {
+	case errorsProblem:
+		media, schema = mediaProblem, b.own("rpcgate.Problem", problemSchema())
+	case errorsEnvelope:
+		schema = b.own("rpcgate.Envelope", envelopeSchema())
+	default:
+		schema = b.own("google.rpc.Status", statusSchema())
+	}
+	b.responses.set(name, object{
+		{"description", errorText},
+		{"headers", object{{"Retry-After", object{
+			{"description", "Where waiting helps: for how many seconds."},
+			{"schema", object{{"type", "integer"}, {"minimum", 0}}},
+		}}}},
+		{"content", object{{media, mediaOf(schema)}}},
+	})
+	return name
+}
+
+const errorText = "It failed. The HTTP status goes with the gRPC code. What the gateway itself refuses has a `google.rpc.ErrorInfo` " +
+	"with `domain: rpcgate` and a `reason` in capitals among its `details`; everything else is the backend's."
+
+// own gives a reference to a schema of the gateway's own, which it adds to the
+// document when it is first asked for.
+func (b *builder) own(name string, schema object) object {
+	id := componentID{"", fullName(name)}
+	c, ok := b.components[id]
+	if !ok {
+		c = &component{name: fullName(name), key: name, schema: schema}
+		b.components[id] = c
+		b.order = append(b.order, c)
+	}
+	return object{{"$ref", c}}
+}
+
+// details is the schema of an error's details.
+func details() object {
+	return object{
+		{"type", "array"},
+		{"description", "More about the error: messages of google.rpc, or the backend's own."},
+		{"items", object{
+			{"type", "object"},
+			{"properties", object{{"@type", object{{"type", "string"}}}}},
+			{"additionalProperties", true},
+		}},
+	}
+}
+
+func statusSchema() object {
+	return object{
+		{"type", "object"},
+		{"description", "An error, as gRPC has it."},
+		{"properties", object{
+			{"code", object{{"type", "integer"}, {"format", "int32"}, {"description", "The gRPC code (google.rpc.Code)."}}},
+			{"message", object{{"type", "string"}}},
+			{"details", details()},
+		}},
+		{"required", texts("code", "message")},
+	}
+}
+
+func problemSchema() object {
+	return object{
+		{"type", "object"},
+		{"description", "An error as RFC 9457 has it."},
+		{"properties", object{
+			{"type", object{{"type", "string"}, {"format", "uri-reference"}}},
+			{"title", object{{"type", "string"}}},
+			{"status", object{{"type", "integer"}, {"description", "The HTTP status."}}},
+			{"detail", object{{"type", "string"}}},
+			{"code", object{{"description", "The gRPC code."}}},
+			{"details", details()},
+		}},
+		{"additionalProperties", true},
+	}
+}
+
+func envelopeSchema() object {
+	return object{
+		{"type", "object"},
+		{"description", "An answer or an error."},
+		{"properties", object{
+			{"code", object{{"type", "integer"}, {"description", "0, or the gRPC code of the error."}}},
+			{"msg", object{{"type", "string"}}},
+			{"data", object{}},
+		}},
+		{"required", texts("code", "msg")},
+	}
+}
+
+// envelopeOf is the schema of an answer in an envelope.
+func envelopeOf(schema object) object {
+	return object{
+		{"type", "object"},
+		{"properties", object{
+			{"code", object{{"type", "integer"}, {"const", 0}}},
+			{"msg", object{{"type", "string"}}},
+			{"data", schema},
+		}},
+		{"required", texts("code", "data")},
+	}
+}
