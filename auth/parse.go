@@ -37,6 +37,20 @@ func CredentialFromMetadata(md metadata.MD) (Credential, error) {
 	return parse(md["authorization"], pair{"app", "token", md["app"], md["token"]})
 }
 
+// CredentialFromRPC reads the credential of a call in an RPC protocol over
+// net/http: in any of the forms of [CredentialFromHTTP] and
+// [CredentialFromMetadata]. Errors: [ErrMissing], [ErrMalformed].
+func CredentialFromRPC(h http.Header) (Credential, error) {
+	apps, tokens := h["App"], h["Token"]
+	if len(apps) == 0 && len(tokens) == 0 {
+		return CredentialFromHTTP(h)
+	}
+	if len(h["X-App"]) > 0 || len(h["X-Token"]) > 0 {
+		return Credential{}, malformed("give app and token, or x-app and x-token, not both")
+	}
+	return parse(h["Authorization"], pair{"app", "token", apps, tokens})
+}
+
 // pair is the form that has app and token apart: the names, for errors, and
 // what is given under them.
 type pair struct {

@@ -22,15 +22,20 @@ func hasBody(r *http.Request) bool {
 	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0
 }
 
-// readBody appends the request's body to dst, at most limit bytes of it. Once
-// the body is there its time limit is lifted, so that the connection can be
-// watched for the caller's leaving.
+// readBody appends the request's body to dst, at most limit bytes of it.
 func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64) ([]byte, error) {
+	if enc := r.Header.Get("Content-Encoding"); hasBody(r) && enc != "" && enc != "identity" {
+		return dst, errContentEncoding
+	}
+	return readAsSent(w, r, dst, limit)
+}
+
+// readAsSent appends the request's body to dst, compressed or not, at most limit
+// bytes of it. Once the body is there its time limit is lifted, so that the
+// connection can be watched for the caller's leaving.
+func readAsSent(w http.ResponseWriter, r *http.Request, dst []byte, limit int64) ([]byte, error) {
 	if !hasBody(r) {
 		return dst, nil
-	}
-	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return dst, errContentEncoding
 	}
 	if r.ContentLength > limit {
 		return dst, errBodyTooLarge

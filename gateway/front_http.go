@@ -58,7 +58,6 @@ func (f *httpFront) begin(c *Call, proto protocol, from peer, w http.ResponseWri
 	c.RequestID = requestID(r.Header[headerRequestID])
 	c.ClientIP, forwardedFor = f.proxies.clientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	w.Header()[headerRequestID] = []string{c.RequestID}
-	limitBodyTime(w, r, f.cfg.BodyTimeout)
 	return forwardedFor
 }
 

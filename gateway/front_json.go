@@ -15,6 +15,7 @@ func (f *jsonFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot
 	p := &jsonPeer{front: f, w: w, r: r}
 	c := &p.call
 	forwardedFor := f.begin(c, protocolJSON, p, w, r)
+	limitBodyTime(w, r, f.cfg.BodyTimeout)
 	if err := snap.table.MatchHTTP(r.Method, r.URL.EscapedPath(), &p.match); err != nil {
 		if e := notAllowed(err); e != nil && r.Method == http.MethodOptions {
 			_ = f.unrouted(r.Context(), c, nil)
@@ -34,6 +35,7 @@ func (f *jsonFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot
 func (f *jsonFront) refuseGRPC(w http.ResponseWriter, r *http.Request) {
 	p := &jsonPeer{front: f, w: w, r: r}
 	f.begin(&p.call, protocolJSON, p, w, r)
+	limitBodyTime(w, r, f.cfg.BodyTimeout)
 	p.finishGRPC(f.unrouted(r.Context(), &p.call, errWrongPort))
 }
 
