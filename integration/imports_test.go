@@ -63,6 +63,8 @@ integration/toolbuild   <-
                            # see above
 integration/testbackend <-
                            # an ordinary backend that knows nothing of the gateway
+integration/conformserver <- integration/process
+                           # a program of tests: the gateway as the server of Connect's conformance suite
 integration/gatewaytest <- integration/process
                            # runs the gateway as a process: what it links, a user's process would not have
 `

@@ -21,9 +21,9 @@ var binaries = struct {
 	built map[string]error
 }{built: map[string]error{}}
 
-// binary builds the main package at path, relative to the module, and returns
-// the file.
-func binary(tb testing.TB, path string) string {
+// Binary builds the main package at path, relative to the module, and returns
+// the file. It has the race detector when the tests have it.
+func Binary(tb testing.TB, path string) string {
 	tb.Helper()
 	binaries.Lock()
 	defer binaries.Unlock()

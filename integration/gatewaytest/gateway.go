@@ -59,7 +59,7 @@ func Serve(tb testing.TB, config string) *Gateway {
 	if err := os.WriteFile(file, []byte(ports(config)+config), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	g := &Gateway{tb: tb, Process: process.Start(tb, binary(tb, "cmd/gateway"), "serve", "-c", file)}
+	g := &Gateway{tb: tb, Process: process.Start(tb, Binary(tb, "cmd/gateway"), "serve", "-c", file)}
 	var at struct{ HTTP, GRPC, Admin string }
 	if err := g.AwaitReady(func() error {
 		line, ok := lineWith(g.Output(), `"msg":"serving"`)
@@ -100,7 +100,7 @@ func Run(tb testing.TB, args ...string) (stdout, stderr string, exit int) {
 	ctx, cancel := context.WithTimeout(context.Background(), Limit)
 	defer cancel()
 	var out, log bytes.Buffer
-	cmd := exec.CommandContext(ctx, binary(tb, "cmd/gateway"), args...)
+	cmd := exec.CommandContext(ctx, Binary(tb, "cmd/gateway"), args...)
 	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Run(); err != nil {
 		var status *exec.ExitError
@@ -114,7 +114,7 @@ func Run(tb testing.TB, args ...string) (stdout, stderr string, exit int) {
 // Command starts the gateway's command line and leaves it running.
 func Command(tb testing.TB, args ...string) *process.Process {
 	tb.Helper()
-	return process.Start(tb, binary(tb, "cmd/gateway"), args...)
+	return process.Start(tb, Binary(tb, "cmd/gateway"), args...)
 }
 
 // IssueToken issues a token for app into the Redis at addr.
@@ -233,7 +233,7 @@ type Shop struct {
 // StartShop starts the shop at addr and waits until it listens.
 func StartShop(tb testing.TB, addr string, args ...string) *Shop {
 	tb.Helper()
-	s := &Shop{Addr: addr, Process: process.Start(tb, binary(tb, "examples/shop"), append([]string{"--listen", addr}, args...)...)}
+	s := &Shop{Addr: addr, Process: process.Start(tb, Binary(tb, "examples/shop"), append([]string{"--listen", addr}, args...)...)}
 	if err := s.AwaitReady(func() error {
 		dialer := net.Dialer{Timeout: time.Second}
 		conn, err := dialer.DialContext(tb.Context(), "tcp", addr)

@@ -34,6 +34,21 @@ func Program(tb testing.TB, module, pkg string) string {
 	return binary
 }
 
+// ModuleDir returns the folder of a module that the module tools/<module>
+// requires, as Go's module cache has it.
+func ModuleDir(tb testing.TB, module, required string) string {
+	tb.Helper()
+	source, err := sourceDir(tb.Context(), module)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := exec.CommandContext(tb.Context(), "go", "list", "-C", source, "-m", "-f", "{{.Dir}}", required).Output()
+	if err != nil {
+		tb.Fatalf("finding %s in tools/%s: %v", required, module, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 func build(ctx context.Context, module, pkg string) (string, error) {
 	source, err := sourceDir(ctx, module)
 	if err != nil {
