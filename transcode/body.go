@@ -1,7 +1,10 @@
 package transcode
 
 import (
+	"encoding/binary"
 	"fmt"
+	"slices"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -90,11 +93,9 @@ func (m *Method) ResponseBody() BodyKind { return m.responseKind }
 // each has its part of the data, and the first one's content type counts. A
 // *ResponseError says that wire is no such message.
 func (m *Method) HTTPBody(wire []byte) (HTTPBody, error) {
-	var err error
-	for _, f := range m.response {
-		if wire, err = singular(wire, f); err != nil {
-			return HTTPBody{}, m.responseError(err)
-		}
+	wire, err := m.shown(wire)
+	if err != nil {
+		return HTTPBody{}, m.responseError(err)
 	}
 	var body HTTPBody
 	for len(wire) > 0 {
@@ -120,36 +121,21 @@ func (m *Method) HTTPBody(wire []byte) (HTTPBody, error) {
 	return body, nil
 }
 
-// singular is the content of a message field: part of wire, but where the
-// field comes more than once, which merges.
-func singular(wire []byte, f *fieldPlan) ([]byte, error) {
-	var content []byte
-	found := 0
-	for len(wire) > 0 {
-		num, t, n := protowire.ConsumeTag(wire)
-		if n < 0 {
-			return nil, protowire.ParseError(n)
-		}
-		size := protowire.ConsumeFieldValue(num, t, wire[n:])
-		if size < 0 {
-			return nil, protowire.ParseError(size)
-		}
-		if num == f.num && t == wireType(f.kind) {
-			var value []byte
-			if t == protowire.StartGroupType {
-				value, _ = protowire.ConsumeGroup(num, wire[n:])
-			} else {
-				value, _ = protowire.ConsumeBytes(wire[n:])
-			}
-			if found++; found == 1 {
-				content = value[:len(value):len(value)]
-			} else {
-				content = append(content, value...)
-			}
-		}
-		wire = wire[n+size:]
+// shown is the content of the message that responses show: part of wire, but
+// where it comes in pieces.
+func (m *Method) shown(wire []byte) ([]byte, error) {
+	if len(m.response) == 0 {
+		return wire, nil
 	}
-	return content, nil
+	w := m.engine.writers.Get().(*writer)
+	w.engine = m.engine
+	defer w.release()
+	in, s, ok := w.locate(m, wire)
+	if !ok || s.first == 0 {
+		return nil, w.err
+	}
+	content, _ := w.content(m.response[len(m.response)-1], s, in, 1)
+	return content, w.err
 }
 
 // AppendChunk appends a request message that holds nothing but chunk, as
@@ -159,8 +145,70 @@ func (m *Method) AppendChunk(dst, chunk []byte) ([]byte, error) {
 	if m.requestKind != RawBody {
 		return dst, newError("", "the request has no raw body")
 	}
-	start := len(dst)
+	size := protowire.SizeTag(httpBodyData) + protowire.SizeBytes(len(chunk))
+	dst = appendHeads(slices.Grow(dst, size+maxHead*len(m.body)), m.body, size)
 	dst = protowire.AppendTag(dst, httpBodyData, protowire.BytesType)
 	dst = protowire.AppendBytes(dst, chunk)
-	return wrap(dst, start, m.body), nil
+	return appendTails(dst, m.body), nil
+}
+
+// appendRaw appends the first message of a raw body. The sizes are known, so
+// that the data is copied once.
+func (m *Method) appendRaw(dst []byte, in Input) ([]byte, error) {
+	if !utf8.ValidString(in.ContentType) {
+		return dst, newError("", "the content type is not valid UTF-8")
+	}
+	size := 0
+	if in.ContentType != "" {
+		size += protowire.SizeTag(httpBodyContentType) + protowire.SizeBytes(len(in.ContentType))
+	}
+	if len(in.Body) > 0 {
+		size += protowire.SizeTag(httpBodyData) + protowire.SizeBytes(len(in.Body))
+	}
+	dst = appendHeads(slices.Grow(dst, size+maxHead*len(m.body)), m.body, size)
+	if in.ContentType != "" {
+		dst = protowire.AppendTag(dst, httpBodyContentType, protowire.BytesType)
+		dst = protowire.AppendString(dst, in.ContentType)
+	}
+	if len(in.Body) > 0 {
+		dst = protowire.AppendTag(dst, httpBodyData, protowire.BytesType)
+		dst = protowire.AppendBytes(dst, in.Body)
+	}
+	return appendTails(dst, m.body), nil
+}
+
+// maxHead is how long the tag and length before a message are at the most.
+const maxHead = 5 + binary.MaxVarintLen64
+
+// appendHeads appends what comes before size bytes of the message at the end of a path.
+func appendHeads(dst []byte, path []*fieldPlan, size int) []byte {
+	for i, f := range path {
+		dst = protowire.AppendVarint(dst, f.tag)
+		if f.kind != protoreflect.GroupKind {
+			dst = protowire.AppendVarint(dst, uint64(sizeInside(path[i+1:], size)))
+		}
+	}
+	return dst
+}
+
+// sizeInside is the size of a message that holds size bytes at the end of a path.
+func sizeInside(path []*fieldPlan, size int) int {
+	for i := len(path) - 1; i >= 0; i-- {
+		if f := path[i]; f.kind == protoreflect.GroupKind {
+			size += 2 * protowire.SizeVarint(f.tag)
+		} else {
+			size = protowire.SizeVarint(f.tag) + protowire.SizeBytes(size)
+		}
+	}
+	return size
+}
+
+// appendTails appends what comes after the message at the end of a path.
+func appendTails(dst []byte, path []*fieldPlan) []byte {
+	for i := len(path) - 1; i >= 0; i-- {
+		if f := path[i]; f.kind == protoreflect.GroupKind {
+			dst = protowire.AppendTag(dst, f.num, protowire.EndGroupType)
+		}
+	}
+	return dst
 }

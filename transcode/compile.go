@@ -41,17 +41,12 @@ type Binding struct {
 // with one. Not safe for concurrent use; the methods it made are.
 type Compiler struct {
 	engine *engine
-	// needy remembers which messages hold required fields, at any depth.
-	needy map[protoreflect.FullName]bool
 }
 
 // NewCompiler makes a Compiler for the JSON options of one backend. A nil
 // types knows only the types linked into the program.
 func NewCompiler(o config.JSON, types Resolver) *Compiler {
-	return &Compiler{
-		engine: newEngine(o, types),
-		needy:  make(map[protoreflect.FullName]bool),
-	}
+	return &Compiler{engine: newEngine(o, types)}
 }
 
 // Compile compiles one method with a Compiler of its own.
@@ -86,8 +81,6 @@ type Method struct {
 	bound [][]*fieldPlan
 	// noQuery: there is nothing left for the query to set.
 	noQuery bool
-	// required: the message may lack required fields, which is checked when it is complete.
-	required bool
 }
 
 // variable is a path template's variable, resolved.
@@ -112,13 +105,9 @@ func (c *Compiler) Compile(md protoreflect.MethodDescriptor, b Binding) (*Method
 	if m.output, err = c.engine.lookup.plan(md.Output()); err != nil {
 		return nil, fault("response message", "%v", err)
 	}
-	m.required = c.requires(md.Input())
 	if b.Body != "" && !m.wholeBody {
 		if m.body, err = resolvePath(m.input, b.Body); err != nil {
 			return nil, fault(fmt.Sprintf("body %q", b.Body), "%v", err)
-		}
-		if leaf := m.body[len(m.body)-1]; leaf.inside() == nil && leaf.hidden() {
-			return nil, fault(fmt.Sprintf("body %q", b.Body), "another field has the JSON name %q too", leaf.jsonName)
 		}
 		m.bound = append(m.bound, m.body)
 	}
@@ -158,7 +147,10 @@ func (c *Compiler) Compile(md protoreflect.MethodDescriptor, b Binding) (*Method
 			m.overrides = append(m.overrides, v)
 		}
 	}
-	m.noQuery = m.wholeBody || (c.engine.discardUnknown && m.nothingUnbound())
+	if b.UpdateMask && m.requestKind == JSONBody && !m.wholeBody {
+		m.mask = m.updateMask()
+	}
+	m.noQuery = c.engine.discardUnknown && (m.wholeBody || m.nothingUnbound())
 	return m, nil
 }
 
@@ -188,12 +180,6 @@ func (f *fieldPlan) inside() *messagePlan {
 		return nil
 	}
 	return f.message
-}
-
-// hidden: protojson finds another field by this one's JSON name.
-func (f *fieldPlan) hidden() bool {
-	found := f.desc.ContainingMessage().Fields().ByJSONName(f.jsonName)
-	return found == nil || found.Number() != f.num
 }
 
 // bindable says why a path variable cannot be bound to a field, or nil.
@@ -291,33 +277,6 @@ func pathString(steps []*fieldPlan) string {
 		names[i] = f.name
 	}
 	return strings.Join(names, ".")
-}
-
-// requires tells whether a message holds proto2 required fields at any depth.
-func (c *Compiler) requires(md protoreflect.MessageDescriptor) bool {
-	if r, ok := c.needy[md.FullName()]; ok {
-		return r
-	}
-	seen := make(map[protoreflect.FullName]bool)
-	r := requires(md, seen)
-	c.needy[md.FullName()] = r
-	return r
-}
-
-func requires(md protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) bool {
-	if seen[md.FullName()] {
-		return false
-	}
-	seen[md.FullName()] = true
-	if md.RequiredNumbers().Len() > 0 || md.ExtensionRanges().Len() > 0 {
-		return true
-	}
-	for i := range md.Fields().Len() {
-		if sub := md.Fields().Get(i).Message(); sub != nil && requires(sub, seen) {
-			return true
-		}
-	}
-	return false
 }
 
 // engine is what the methods of one backend share.

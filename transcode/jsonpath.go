@@ -16,23 +16,38 @@ func jsonPath(body []byte, offset int) string {
 			if i == offset {
 				return pathOf(stack)
 			}
-			stack = append(stack, level{object: true, expectName: true})
+			stack = push(stack, level{object: true, expectName: true})
+			continue
 		case '[':
 			if i == offset {
 				return pathOf(stack)
 			}
-			stack = append(stack, level{})
+			stack = push(stack, level{})
+			continue
 		case '}', ']':
-			if i == offset || len(stack) == 0 {
-				return pathOf(parent(stack))
+			if len(stack) == 0 {
+				return ""
+			}
+			if i == offset {
+				if top := stack[len(stack)-1]; top.object == (c == '}') && !top.expectValue {
+					stack = stack[:len(stack)-1]
+				}
+				return pathOf(stack)
 			}
 			stack = stack[:len(stack)-1]
+		case ':':
+			if len(stack) > 0 {
+				stack[len(stack)-1].expectValue = true
+			}
+			continue
+		case ' ', '\t', '\r', '\n':
+			continue
 		case ',':
 			if len(stack) == 0 {
 				return ""
 			}
 			if i == offset {
-				return pathOf(parent(stack))
+				return pathOf(stack)
 			}
 			top := &stack[len(stack)-1]
 			if top.object {
@@ -48,24 +63,28 @@ func jsonPath(body []byte, offset int) string {
 			}
 			i = end - 1
 		}
+		if len(stack) > 0 {
+			stack[len(stack)-1].expectValue = false
+		}
 	}
 	return pathOf(stack)
 }
 
-// level is an object or array that is open.
-type level struct {
-	object     bool
-	expectName bool
-	name       string
-	index      int
+// push goes into an object or array, which is the value that was expected.
+func push(stack []level, l level) []level {
+	if len(stack) > 0 {
+		stack[len(stack)-1].expectValue = false
+	}
+	return append(stack, l)
 }
 
-// parent is the stack without the position inside its innermost level.
-func parent(stack []level) []level {
-	if len(stack) == 0 {
-		return nil
-	}
-	return stack[:len(stack)-1]
+// level is an object or array that is open.
+type level struct {
+	object      bool
+	expectName  bool
+	expectValue bool // the name and its colon were read
+	name        string
+	index       int
 }
 
 func pathOf(stack []level) string {

@@ -93,6 +93,9 @@ func (l *lookup) extension(extended *messagePlan, num protowire.Number) (*fieldP
 	return l.extensionPlan(key, t)
 }
 
+// errNotExtending is what became of the extension of another message.
+var errNotExtending = errors.New("it extends another message")
+
 // extensionByName finds the extension of a message that has the full name; nil: none is known.
 func (l *lookup) extensionByName(extended *messagePlan, name protoreflect.FullName) (*fieldPlan, error) {
 	t, err := l.types.FindExtensionByName(name)
@@ -104,7 +107,7 @@ func (l *lookup) extensionByName(extended *messagePlan, name protoreflect.FullNa
 	}
 	xd := t.TypeDescriptor()
 	if xd.ContainingMessage().FullName() != extended.desc.FullName() || !extended.desc.ExtensionRanges().Has(xd.Number()) {
-		return nil, nil
+		return nil, fmt.Errorf("extension %s: %w", name, errNotExtending)
 	}
 	key := extensionKey{extended, xd.Number()}
 	if known := l.extensions.Load(); known != nil {

@@ -3,6 +3,9 @@ package transcode
 import (
 	"fmt"
 	"maps"
+	"math"
+	"strings"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -10,16 +13,28 @@ import (
 )
 
 // messagePlan is what a message type comes down to when it is compiled: its
-// fields, findable in every way a caller may name them. Immutable once built;
-// plans of recursive types form cycles.
+// fields, findable in every way a caller may name them. Immutable once built,
+// but for what was learned of it; plans of recursive types form cycles.
 type messagePlan struct {
 	desc protoreflect.MessageDescriptor
 	// special says whether the type has a JSON form of its own.
 	special special
 	// direct: the direct engine can handle it; otherwise protojson does.
 	direct bool
+	// messageSet: proto1's MessageSet, which has no JSON form.
+	messageSet bool
 	// extendable: the wire may hold extensions.
 	extendable bool
+	// required are the fields without which the message is not complete.
+	required []*fieldPlan
+	// needy: it, or a message in it, has such fields, or may have them by extensions.
+	needy bool
+	// words is the size of a bit set of the fields, with the oneofs after them.
+	words int
+	// oneofs counts them, the synthetic ones too.
+	oneofs int
+	// disorderly: one came whose fields were not in the order of declaration.
+	disorderly atomic.Bool
 	// fields are in declaration order, which is the order in JSON.
 	fields []*fieldPlan
 	// byJSON finds a field as protojson does: JSON name before proto name.
@@ -39,16 +54,24 @@ type fieldPlan struct {
 	index    int    // in messagePlan.fields
 	name     string // proto name
 	jsonName string
-	// key is the field's key in JSON output, quoted, with colon.
-	key string
+	// unnamed: another field is found by the JSON name.
+	unnamed bool
+	// member is how the field begins in JSON: a comma, its name in quotes, a colon.
+	member string
 	// zero is how its zero value looks in JSON, where it is shown though unset.
 	zero string
+	// unset is the value of a scalar, string, bytes or enum field that is not set, as on the wire but without length.
+	unset []byte
+	// utf8: protobuf-go refuses messages in which the string is not UTF-8; other strings are refused where they are shown.
+	utf8 bool
 	// tag is the field's tag on the wire, for one value.
 	tag uint64
 	// packedTag is the tag of a packed run; 0: not written packed.
 	packedTag uint64
-	list      bool
-	isMap     bool
+	// runTag is the tag of a packed run, whether it is written so or not; 0: it cannot be.
+	runTag uint64
+	list   bool
+	isMap  bool
 	// presence: set to its zero value is not the same as unset.
 	presence bool
 	// oneof is the index of the oneof that it belongs to, else -1. A proto3 optional field belongs to none.
@@ -108,7 +131,37 @@ func (p *planner) keep(err *error) {
 			delete(p.messages, name)
 		}
 	}
+	p.findNeedy()
 	p.begun = nil
+}
+
+// findNeedy marks the new plans that are needy. Those before have been, and
+// know none of the new ones.
+func (p *planner) findNeedy() {
+	for changed := true; changed; {
+		changed = false
+		for _, name := range p.begun {
+			if mp := p.messages[name]; mp != nil && !mp.needy && mp.isNeedy() {
+				mp.needy, changed = true, true
+			}
+		}
+	}
+}
+
+// isNeedy tells whether a message is needy, as far as it is known which others are.
+func (mp *messagePlan) isNeedy() bool {
+	if len(mp.required) > 0 || mp.extendable {
+		return true
+	}
+	for _, f := range mp.fields {
+		if f.isMap {
+			f = f.mapValue
+		}
+		if f.message != nil && f.message.needy {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, error) {
@@ -127,7 +180,10 @@ func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, erro
 		desc:       md,
 		special:    sp,
 		direct:     fds.Len() <= maxDirectFields && md.Oneofs().Len() <= maxDirectOneofs && !isMessageSet(md),
+		messageSet: isMessageSet(md),
 		extendable: md.ExtensionRanges().Len() > 0,
+		oneofs:     md.Oneofs().Len(),
+		words:      (fds.Len() + md.Oneofs().Len() + 63) / 64,
 		fields:     make([]*fieldPlan, fds.Len()),
 		byJSON:     make(map[string]*fieldPlan, 2*fds.Len()),
 		byText:     make(map[string]*fieldPlan, 2*fds.Len()),
@@ -142,6 +198,9 @@ func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, erro
 		}
 		f.index = i
 		mp.fields[i] = f
+		if f.desc.Cardinality() == protoreflect.Required {
+			mp.required = append(mp.required, f)
+		}
 		if f.kind == protoreflect.GroupKind {
 			mp.direct = false
 		}
@@ -169,12 +228,11 @@ func (mp *messagePlan) index() {
 		} else {
 			jsonNames[f.jsonName] = f
 		}
-		mp.byJSON[f.name] = f
 		if f.num > largest {
 			largest = f.num
 		}
 	}
-	maps.Copy(mp.byJSON, jsonNames)
+	mp.indexJSON()
 	maps.Copy(mp.byText, jsonNames)
 	for _, f := range mp.fields {
 		mp.byText[f.name] = f
@@ -190,6 +248,30 @@ func (mp *messagePlan) index() {
 			mp.byLargeNumber = make(map[protowire.Number]*fieldPlan)
 		}
 		mp.byLargeNumber[f.num] = f
+	}
+}
+
+// indexJSON asks the descriptor for the fields' names as protojson does; a
+// group has some that no other field has.
+func (mp *messagePlan) indexJSON() {
+	fds := mp.desc.Fields()
+	add := func(name string) {
+		fd := fds.ByJSONName(name)
+		if fd == nil {
+			fd = fds.ByTextName(name)
+		}
+		if fd != nil {
+			mp.byJSON[name] = mp.fields[fd.Index()]
+		}
+	}
+	for _, f := range mp.fields {
+		for _, name := range []string{f.jsonName, f.name} {
+			add(name)
+			if f.kind == protoreflect.GroupKind {
+				add(strings.ToLower(name))
+			}
+		}
+		f.unnamed = mp.byJSON[f.jsonName] != f
 	}
 }
 
@@ -217,9 +299,19 @@ func (p *planner) field(fd protoreflect.FieldDescriptor) (*fieldPlan, error) {
 	if p.protoNames {
 		name = fd.TextName()
 	}
-	key, _ := appendString(nil, []byte(name))
-	f.key = string(key) + ":"
+	member, _ := appendString([]byte{','}, []byte(name))
+	f.member = string(member) + ":"
 	f.tag = protowire.EncodeTag(f.num, wireType(f.kind))
+	if f.isMap {
+		f.tag = protowire.EncodeTag(f.num, protowire.BytesType)
+	}
+	if f.list && wireType(f.kind) != protowire.BytesType && wireType(f.kind) != protowire.StartGroupType {
+		f.runTag = protowire.EncodeTag(f.num, protowire.BytesType)
+	}
+	f.utf8 = f.kind == protoreflect.StringKind && enforcesUTF8(fd)
+	if fd.IsExtension() {
+		f.index = -1
+	}
 	if fd.IsPacked() {
 		f.packedTag = protowire.EncodeTag(f.num, protowire.BytesType)
 	}
@@ -245,7 +337,43 @@ func (p *planner) field(fd protoreflect.FieldDescriptor) (*fieldPlan, error) {
 		return nil, err
 	}
 	f.zero = p.zero(f)
+	if fd.Message() == nil && !f.list {
+		f.unset = appendDefault(nil, fd)
+	}
 	return f, nil
+}
+
+// appendDefault appends the value of an unset field as on the wire, but without length.
+func appendDefault(dst []byte, fd protoreflect.FieldDescriptor) []byte {
+	v := fd.Default()
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		return append(dst, v.String()...)
+	case protoreflect.BytesKind:
+		return append(dst, v.Bytes()...)
+	case protoreflect.BoolKind:
+		return protowire.AppendVarint(dst, protowire.EncodeBool(v.Bool()))
+	case protoreflect.EnumKind:
+		return protowire.AppendVarint(dst, uint64(int64(v.Enum())))
+	case protoreflect.FloatKind:
+		return protowire.AppendFixed32(dst, math.Float32bits(float32(v.Float())))
+	case protoreflect.DoubleKind:
+		return protowire.AppendFixed64(dst, math.Float64bits(v.Float()))
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return appendUint(dst, fd.Kind(), v.Uint())
+	default:
+		return appendInt(dst, fd.Kind(), v.Int())
+	}
+}
+
+// enforcesUTF8 is protobuf-go's rule for which strings are validated when a message is read.
+func enforcesUTF8(fd protoreflect.FieldDescriptor) bool {
+	if fd.ParentFile().Syntax() == protoreflect.Editions {
+		if fd, ok := fd.(interface{ EnforceUTF8() bool }); ok {
+			return fd.EnforceUTF8()
+		}
+	}
+	return fd.ParentFile().Syntax() == protoreflect.Proto3
 }
 
 // zero is what protojson writes for an unset field when it writes those too.

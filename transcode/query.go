@@ -24,6 +24,21 @@ type parameter struct {
 	hasEntry bool
 }
 
+// population is what a query or form may set.
+type population struct {
+	// outer is the path of the message whose fields the keys name; empty: the request.
+	outer []*fieldPlan
+	root  *messagePlan
+	// bound are the paths of what it may not touch.
+	bound [][]*fieldPlan
+	// claims are the members of oneofs that are set, once one is asked for.
+	claims oneofClaims
+	// hasBody: the body's own oneofs are taken.
+	hasBody bool
+	// what a parameter is called in errors.
+	what string
+}
+
 // appendQuery appends the fields that a raw query sets. The rules are those
 // of grpc-gateway's PopulateQueryParameters: a field is known by its proto
 // name or its JSON name, but not by both at once; a repeated field repeats the
@@ -32,15 +47,44 @@ type parameter struct {
 // exclude each other. Where it leaves things to the order of a Go map, fields
 // come in the order of their declaration.
 func (m *Method) appendQuery(dst []byte, st *requestState, query string, hasBody bool) ([]byte, error) {
+	if m.wholeBody {
+		if strings.Trim(query, "&") != "" {
+			return dst, newError("", "no query parameters are known: the body is the whole request")
+		}
+		return dst, nil
+	}
+	return m.populate(dst, st, query, population{root: m.input, bound: m.bound, hasBody: hasBody, what: "query parameter"})
+}
+
+// appendForm appends the fields that a form sets in the message that the body
+// is. The rules are those of queries.
+func (m *Method) appendForm(dst []byte, st *requestState, form string) ([]byte, error) {
+	p := population{outer: m.body, root: m.input, bound: m.bound, what: "form field"}
+	if len(m.body) > 0 {
+		p.root, p.bound = m.body[len(m.body)-1].inside(), m.bound[1:]
+	}
+	if p.root == nil {
+		return dst, newError(pathString(m.body), "cannot be a form")
+	}
+	start := len(dst)
+	dst, err := m.populate(dst, st, form, p)
+	if err == nil && len(dst) == start && len(m.body) > 0 && form != "" {
+		// As an object without fields would.
+		dst = wrap(dst, start, m.body)
+	}
+	return dst, err
+}
+
+// populate appends the fields that a query or form sets.
+func (m *Method) populate(dst []byte, st *requestState, query string, p population) ([]byte, error) {
 	defer st.forgetParameters()
-	if err := m.parseQuery(st, query); err != nil {
+	if err := m.parseQuery(st, query, p); err != nil {
 		return dst, err
 	}
 	params := st.params
 	if len(params) > 1 {
 		slices.SortStableFunc(params, compareParameters)
 	}
-	var claims oneofClaims
 	for len(params) > 0 {
 		// A run of parameters for one field.
 		n := 1
@@ -49,16 +93,18 @@ func (m *Method) appendQuery(dst []byte, st *requestState, query string, hasBody
 		}
 		run := params[:n]
 		params = params[n:]
-		for _, p := range run[1:] {
-			if p.key != run[0].key {
-				return dst, newError(fieldName(p.key), "the same field is given under another name too")
+		for _, other := range run[1:] {
+			if other.key != run[0].key {
+				return dst, newError(fieldName(other.key), "the same field is given under another name too")
 			}
 		}
-		if hasOneof(run[0].steps) {
-			if claims == nil {
-				claims = m.claimed(hasBody)
+		steps := run[0].steps
+		st.hasMask = st.hasMask || steps[0] == m.mask
+		if hasOneof(steps) {
+			if p.claims == nil {
+				p.claims = m.claimed(p.hasBody)
 			}
-			if f := claims.claim(run[0].steps); f != nil {
+			if f := p.claims.claim(steps); f != nil {
 				return dst, newError(fieldName(run[0].key), "another member of oneof "+oneofName(f)+" is set already")
 			}
 		}
@@ -70,8 +116,8 @@ func (m *Method) appendQuery(dst []byte, st *requestState, query string, hasBody
 	return dst, nil
 }
 
-// parseQuery splits a query and finds the fields.
-func (m *Method) parseQuery(st *requestState, query string) error {
+// parseQuery splits a query or form and finds the fields.
+func (m *Method) parseQuery(st *requestState, query string, p population) error {
 	n := 0
 	for query != "" {
 		var pair string
@@ -80,20 +126,20 @@ func (m *Method) parseQuery(st *requestState, query string) error {
 			continue
 		}
 		if n++; n > maxParameters {
-			return newError("", "too many query parameters")
+			return newError("", "too many "+p.what+"s")
 		}
 		if strings.IndexByte(pair, ';') >= 0 {
-			return newError("", "query parameters must be separated by &, not by ;")
+			return newError("", "parameters in the "+p.what+" must be separated by &, not by ;")
 		}
 		key, value, _ := strings.Cut(pair, "=")
 		key, err := url.QueryUnescape(key)
 		if err != nil {
-			return newError("", "malformed percent-encoding in the query")
+			return newError("", "malformed percent-encoding in a "+p.what)
 		}
 		if value, err = url.QueryUnescape(value); err != nil {
-			return newError(fieldName(key), "malformed percent-encoding in the query")
+			return newError(fieldName(key), "malformed percent-encoding in a "+p.what)
 		}
-		if err := m.addParameter(st, key, value); err != nil {
+		if err := m.addParameter(st, p, key, value); err != nil {
 			return err
 		}
 	}
@@ -102,12 +148,13 @@ func (m *Method) parseQuery(st *requestState, query string) error {
 
 // addParameter finds the field that a key names, and notes the parameter
 // unless its field is bound or unknown.
-func (m *Method) addParameter(st *requestState, key, value string) error {
+func (m *Method) addParameter(st *requestState, in population, key, value string) error {
 	p := parameter{key: key, value: value}
 	var path string
 	path, p.entry, p.hasEntry = cutEntry(key)
 	start := len(st.steps)
-	mp := m.input
+	st.steps = append(st.steps, in.outer...)
+	mp := in.root
 	for rest, more := path, true; more; {
 		var name string
 		name, rest, more = strings.Cut(rest, ".")
@@ -121,14 +168,14 @@ func (m *Method) addParameter(st *requestState, key, value string) error {
 			if m.engine.discardUnknown {
 				return nil
 			}
-			return newError(fieldName(key), "no such query parameter")
+			return newError(fieldName(key), "no such "+in.what)
 		}
 		if len(st.steps)-start == maxDepth {
 			return newError(fieldName(key), "nested too deeply")
 		}
 		st.steps = append(st.steps, f)
 		mp = f.inside()
-		if m.touchesBound(st.steps[start:], !more) {
+		if in.touchesBound(st.steps[start:], !more) {
 			st.steps = st.steps[:start]
 			return nil
 		}
@@ -144,8 +191,8 @@ func (m *Method) addParameter(st *requestState, key, value string) error {
 
 // touchesBound tells whether a path lies in a bound field or, where it is
 // complete, around one: setting the whole would replace the bound part.
-func (m *Method) touchesBound(steps []*fieldPlan, complete bool) bool {
-	for _, b := range m.bound {
+func (p *population) touchesBound(steps []*fieldPlan, complete bool) bool {
+	for _, b := range p.bound {
 		if isPrefix(b, steps) || (complete && isPrefix(steps, b)) {
 			return true
 		}

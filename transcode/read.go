@@ -1,17 +1,16 @@
 package transcode
 
 import (
-	"unicode/utf8"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// reader is the direct engine's way in: it compiles JSON to wire bytes in one
-// pass, without building a message.
+// reader is the way in: it compiles JSON to wire bytes in one pass, without
+// building a message. What it takes, and to which message, is what protojson
+// takes into dynamicpb, but for what stands under "What differs" in the
+// package's documentation.
 //
-// Its methods report false where the input is malformed, or legal but unusual
-// (escapes in names, exponents in integers, extensions, names of enum values
-// that are not known). They need not tell which: the slow engine then takes
-// the whole body, and decides. So they must only ever be sure when they
-// report true.
+// Its methods report false when the input is bad, and have said why by fail.
+// Where they begin and end, white space has been skipped before and not after.
 type reader struct {
 	engine *engine
 	in     []byte
@@ -19,30 +18,32 @@ type reader struct {
 	out    []byte
 	// keys are where the keys of the maps that are open lie in out.
 	keys []keySpan
-}
+	// dropped are the keys of entries that are no longer in out.
+	dropped []byte
+	// seen are bit sets, one on the other: which fields and oneofs the messages that are open have had.
+	seen []uint64
+	// extensions are the numbers of those that the messages that are open have had.
+	extensions []protowire.Number
+	// text is the last string that had escapes in it.
+	text []byte
+	// skipped: the value just read is none, an enum's name that nobody knows.
+	skipped bool
+	// searched is how many bytes were looked through for an Any's type, ahead of reading them.
+	searched int
 
-// keySpan is a map key's encoded value in the output.
-type keySpan struct{ start, end int }
-
-// readBody compiles a whole body. It reports false, with dst as it was, for
-// the slow engine to take over.
-func (m *Method) readBody(dst, body []byte) ([]byte, bool) {
-	r := m.engine.readers.Get().(*reader)
-	r.engine, r.in, r.pos, r.out = m.engine, body, 0, dst
-	ok := r.body(m)
-	out := r.out
-	r.release()
-	if !ok {
-		return dst, false
-	}
-	return out, true
+	// What is wrong, and where.
+	reason string
+	at     int
 }
 
 // release lets go of the body and puts the reader back.
 func (r *reader) release() {
 	e := r.engine
-	*r = reader{keys: r.keys[:0]}
-	if cap(r.keys) <= maxScratch {
+	*r = reader{
+		keys: r.keys[:0], dropped: r.dropped[:0], seen: r.seen[:0],
+		extensions: r.extensions[:0], text: r.text[:0],
+	}
+	if max(cap(r.keys), cap(r.dropped), cap(r.seen), cap(r.text)) <= maxScratch {
 		e.readers.Put(r)
 	}
 }
@@ -51,20 +52,24 @@ func (r *reader) release() {
 func (r *reader) body(m *Method) bool {
 	r.space()
 	if m.wholeBody {
-		return m.input.isPlain() && r.message(m.input, 1) && r.end()
+		return r.content(m.input, 1) && r.end()
 	}
 	leaf, outer := m.body[len(m.body)-1], m.body[:len(m.body)-1]
-	// A message's depth counts from itself, an element's or entry's from the message that has the field.
-	depth := 1
-	if leaf.inside() != nil {
-		depth = 0
-	}
 	start := len(r.out)
-	// null is no value of a field, though it may stand for an unset one.
-	if !r.field(leaf, depth) || !r.end() {
+	var ok bool
+	if leaf.inside() != nil {
+		// A message's depth counts from itself; null is none.
+		ok = r.field(leaf, 0)
+	} else {
+		// An element's or entry's depth counts from the message that has the field; null leaves that unset.
+		ok = r.member(leaf, 1)
+	}
+	if !ok || !r.end() {
 		return false
 	}
-	r.out = wrap(r.out, start, outer)
+	if len(r.out) > start {
+		r.out = wrap(r.out, start, outer)
+	}
 	return true
 }
 
@@ -78,6 +83,12 @@ func (r *reader) next() byte {
 
 // space skips white space.
 func (r *reader) space() {
+	if r.pos < len(r.in) && r.in[r.pos] <= ' ' {
+		r.spaces()
+	}
+}
+
+func (r *reader) spaces() {
 	for r.pos < len(r.in) {
 		switch r.in[r.pos] {
 		case ' ', '\n', '\r', '\t':
@@ -91,17 +102,43 @@ func (r *reader) space() {
 // end tells whether nothing but white space is left.
 func (r *reader) end() bool {
 	r.space()
-	return r.pos == len(r.in)
+	return r.pos == len(r.in) || r.unexpected()
 }
 
-// eat skips one byte and the white space after it, if it is c.
-func (r *reader) eat(c byte) bool {
-	if r.pos < len(r.in) && r.in[r.pos] == c {
+// open skips the bracket c that an object or array begins with, and the white
+// space after it.
+func (r *reader) open(c byte) bool {
+	if r.next() != c {
+		return r.unexpected()
+	}
+	r.pos++
+	r.space()
+	return true
+}
+
+// empty skips the bracket c, if an object or array ends with it right after it began.
+func (r *reader) empty(c byte) bool {
+	if r.next() != c {
+		return false
+	}
+	r.pos++
+	return true
+}
+
+// more reads what comes after a member or an element: a comma, then there is
+// more, or the closing bracket.
+func (r *reader) more(closing byte) (more, ok bool) {
+	r.space()
+	switch r.next() {
+	case ',':
 		r.pos++
 		r.space()
-		return true
+		return true, true
+	case closing:
+		r.pos++
+		return false, true
 	}
-	return false
+	return false, r.unexpected()
 }
 
 // literal skips true, false or null.
@@ -113,148 +150,5 @@ func (r *reader) literal(s string) bool {
 	return false
 }
 
-// plain reads a string of ASCII characters without escapes: its content, which
-// is part of the input.
-func (r *reader) plain() ([]byte, bool) {
-	if r.next() != '"' {
-		return nil, false
-	}
-	start := r.pos + 1
-	for i := start; i < len(r.in); i++ {
-		switch c := r.in[i]; {
-		case c == '"':
-			r.pos = i + 1
-			return r.in[start:i], true
-		case c == '\\' || c < ' ' || c >= utf8.RuneSelf:
-			return nil, false
-		}
-	}
-	return nil, false
-}
-
-// number reads a number's text by JSON's grammar, and tells whether it has
-// neither fraction nor exponent.
-func (r *reader) number() (text []byte, integer, ok bool) {
-	start, i := r.pos, r.pos
-	if i < len(r.in) && r.in[i] == '-' {
-		i++
-	}
-	switch {
-	case i < len(r.in) && r.in[i] == '0':
-		i++
-	case i < len(r.in) && r.in[i] >= '1' && r.in[i] <= '9':
-		i = r.digits(i)
-	default:
-		return nil, false, false
-	}
-	integer = true
-	if i < len(r.in) && r.in[i] == '.' {
-		integer = false
-		j := r.digits(i + 1)
-		if j == i+1 {
-			return nil, false, false
-		}
-		i = j
-	}
-	if i < len(r.in) && (r.in[i] == 'e' || r.in[i] == 'E') {
-		integer = false
-		i++
-		if i < len(r.in) && (r.in[i] == '+' || r.in[i] == '-') {
-			i++
-		}
-		j := r.digits(i)
-		if j == i {
-			return nil, false, false
-		}
-		i = j
-	}
-	r.pos = i
-	return r.in[start:i], integer, true
-}
-
-// digits skips digits from i on.
-func (r *reader) digits(i int) int {
-	for i < len(r.in) && r.in[i] >= '0' && r.in[i] <= '9' {
-		i++
-	}
-	return i
-}
-
-// skip reads over any value that is nested at most depth deep.
-func (r *reader) skip(depth int) bool {
-	switch r.next() {
-	case '{':
-		return depth > 0 && r.skipObject(depth-1)
-	case '[':
-		return depth > 0 && r.skipArray(depth-1)
-	case '"':
-		return r.skipString()
-	case 't':
-		return r.literal("true")
-	case 'f':
-		return r.literal("false")
-	case 'n':
-		return r.literal("null")
-	default:
-		_, _, ok := r.number()
-		return ok
-	}
-}
-
-func (r *reader) skipObject(depth int) bool {
-	r.eat('{')
-	if r.next() == '}' {
-		r.pos++
-		return true
-	}
-	for {
-		if !r.skipString() {
-			return false
-		}
-		r.space()
-		if !r.eat(':') || !r.skip(depth) {
-			return false
-		}
-		if more, ok := r.more('}'); !more {
-			return ok
-		}
-	}
-}
-
-func (r *reader) skipArray(depth int) bool {
-	r.eat('[')
-	if r.next() == ']' {
-		r.pos++
-		return true
-	}
-	for {
-		if !r.skip(depth) {
-			return false
-		}
-		if more, ok := r.more(']'); !more {
-			return ok
-		}
-	}
-}
-
-// more reads what comes after a member or an element: a comma, then there is
-// more, or the closing character.
-func (r *reader) more(closing byte) (more, ok bool) {
-	r.space()
-	if r.eat(',') {
-		return true, true
-	}
-	if r.next() != closing {
-		return false, false
-	}
-	r.pos++
-	return false, true
-}
-
-// skipString reads over a string, which it checks as if it were wanted.
-func (r *reader) skipString() bool {
-	mark := len(r.out)
-	ok := r.str()
-	r.out = r.out[:mark]
-	return ok
-}
+// null skips a null that is there by its first letter.
+func (r *reader) null() bool { return r.literal("null") || r.unexpected() }

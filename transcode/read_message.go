@@ -1,52 +1,88 @@
 package transcode
 
 import (
-	"bytes"
-	"strconv"
-
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// message reads an object and appends the fields of a plain message. depth is
-// that of the message, 1 for the outermost.
-func (r *reader) message(mp *messagePlan, depth int) bool {
-	if depth > maxDepth || !r.eat('{') {
+// content reads a message of any type and appends its content, without
+// length. depth is that of the message, 1 for the outermost.
+func (r *reader) content(mp *messagePlan, depth int) bool {
+	if depth > maxDepth {
+		return r.fail(r.pos, tooDeep)
+	}
+	switch mp.special {
+	case ordinary:
+		return r.message(mp, depth, -1)
+	case isTimestamp:
+		return r.timestamp()
+	case isDuration:
+		return r.duration()
+	case isWrapper:
+		return r.field(mp.fields[0], depth)
+	case isStruct:
+		return r.entries(mp.fields[0], depth)
+	case isListValue:
+		return r.list(mp.fields[0], depth)
+	case isValue:
+		return r.anyJSON(mp, depth)
+	case isFieldMask:
+		return r.fieldMask(mp.fields[0])
+	case isEmpty:
+		return r.nothing(depth)
+	case isAny:
+		return r.any(depth)
+	default:
+		return r.fail(r.pos, "a type without a JSON form")
+	}
+}
+
+// message reads an object and appends the fields of an ordinary message.
+// typeAt is where the object, as an Any's, has the name "@type"; -1: it is
+// none.
+func (r *reader) message(mp *messagePlan, depth, typeAt int) bool {
+	if !r.open('{') {
 		return false
 	}
-	if r.next() == '}' {
-		r.pos++
+	if mp.messageSet {
+		return r.fail(r.pos, "a message set has no JSON form")
+	}
+	if r.empty('}') {
 		return true
 	}
-	var seen [maxDirectFields / 64]uint64
-	var oneofs uint64
+	base, extensions := len(r.seen), len(r.extensions)
+	for range mp.words {
+		r.seen = append(r.seen, 0)
+	}
+	ok := r.members(mp, depth, typeAt, base, extensions)
+	r.seen, r.extensions = r.seen[:base], r.extensions[:extensions]
+	return ok
+}
+
+// members reads the members of an object, and the bracket after them.
+func (r *reader) members(mp *messagePlan, depth, typeAt, base, extensions int) bool {
 	next := 0
 	for {
-		name, ok := r.plain()
+		at := r.pos
+		name, ok := r.name()
 		if !ok {
 			return false
 		}
-		r.space()
-		if !r.eat(':') {
-			return false
-		}
 		f := mp.named(name, next)
-		if f == nil {
-			// A name in brackets is an extension's.
-			if !r.engine.discardUnknown || (len(name) > 0 && name[0] == '[') || !r.skip(maxDepth-depth) {
-				return false
-			}
-		} else {
-			word, bit := f.index/64, uint64(1)<<(f.index%64)
-			if seen[word]&bit != 0 {
-				return false
-			}
-			seen[word] |= bit
+		switch {
+		case typeAt >= 0 && string(name) == typeName:
+			// Read before.
+			ok = r.againType(at, typeAt) && r.skipString()
+		case f != nil:
 			next = f.index + 1
-			if !r.member(f, depth, &oneofs) {
-				return false
-			}
+			ok = r.once(f, base, at) && r.oneof(mp, f, base, at) && r.member(f, depth)
+		case len(name) > 1 && name[0] == '[' && name[len(name)-1] == ']':
+			ok = r.extension(mp, name[1:len(name)-1], at, depth, extensions)
+		default:
+			ok = r.unknown(at, depth)
+		}
+		if !ok {
+			return false
 		}
 		if more, ok := r.more('}'); !more {
 			return ok
@@ -58,24 +94,69 @@ func (r *reader) message(mp *messagePlan, depth int) bool {
 // order, so the one at index next is tried first.
 func (mp *messagePlan) named(name []byte, next int) *fieldPlan {
 	if next < len(mp.fields) {
-		if f := mp.fields[next]; string(name) == f.jsonName {
+		if f := mp.fields[next]; !f.unnamed && string(name) == f.jsonName {
 			return f
 		}
 	}
 	return mp.byJSON[string(name)]
 }
 
-// member reads the value of an object's field. null leaves it unset.
-func (r *reader) member(f *fieldPlan, depth int, oneofs *uint64) bool {
-	if r.next() == 'n' && !f.takesNull() {
-		return r.literal("null")
+// once notes that a message has a field, whose name is at, and refuses it when it comes again.
+func (r *reader) once(f *fieldPlan, base, at int) bool {
+	word, bit := &r.seen[base+f.index/64], uint64(1)<<(f.index%64)
+	if *word&bit != 0 {
+		return r.fail(at, moreThanOnce)
 	}
-	if f.oneof >= 0 {
-		bit := uint64(1) << f.oneof
-		if *oneofs&bit != 0 {
-			return false
+	*word |= bit
+	return true
+}
+
+// oneof notes that a message has a member of a oneof, unless it is null, and
+// refuses a second one.
+func (r *reader) oneof(mp *messagePlan, f *fieldPlan, base, at int) bool {
+	if f.oneof < 0 || r.next() == 'n' && !f.takesNull() {
+		return true
+	}
+	i := len(mp.fields) + f.oneof
+	word, bit := &r.seen[base+i/64], uint64(1)<<(i%64)
+	if *word&bit != 0 {
+		return r.fail(at, "another member of oneof "+oneofName(f)+" is set already")
+	}
+	*word |= bit
+	return true
+}
+
+// extension reads the value of an extension that has the name, which is at.
+func (r *reader) extension(mp *messagePlan, name []byte, at, depth, base int) bool {
+	f, err := r.engine.lookup.extensionByName(mp, protoreflect.FullName(name))
+	switch {
+	case err != nil:
+		return r.fail(at, "not an extension of this message")
+	case f == nil:
+		return r.unknown(at, depth)
+	}
+	for _, n := range r.extensions[base:] {
+		if n == f.num {
+			return r.fail(at, moreThanOnce)
 		}
-		*oneofs |= bit
+	}
+	r.extensions = append(r.extensions, f.num)
+	return r.member(f, depth)
+}
+
+// unknown reads over the value of a member, whose name is at, that the message
+// at depth does not know.
+func (r *reader) unknown(at, depth int) bool {
+	if !r.engine.discardUnknown {
+		return r.fail(at, "no such field")
+	}
+	return r.skip(maxDepth - depth)
+}
+
+// member reads the value of an object's field. null leaves it unset.
+func (r *reader) member(f *fieldPlan, depth int) bool {
+	if r.next() == 'n' && !f.takesNull() {
+		return r.null()
 	}
 	return r.field(f, depth)
 }
@@ -96,15 +177,26 @@ func (r *reader) field(f *fieldPlan, depth int) bool {
 		return r.entries(f, depth)
 	}
 	mark := len(r.out)
-	r.out = protowire.AppendVarint(r.out, f.tag)
+	r.out = appendTag(r.out, f.tag)
 	value := len(r.out)
 	if !r.value(f, depth) {
 		return false
 	}
-	if !f.presence && isZero(r.out[value:]) {
+	if r.skipped {
+		r.skipped = false
+		r.out = r.out[:mark]
+	} else if !f.presence && isZero(r.out[value:]) {
 		r.out = r.out[:mark]
 	}
 	return true
+}
+
+// appendTag is AppendVarint, for the tags of one byte that most are.
+func appendTag(dst []byte, tag uint64) []byte {
+	if tag < 1<<7 {
+		return append(dst, byte(tag))
+	}
+	return protowire.AppendVarint(dst, tag)
 }
 
 // isZero tells whether a scalar's encoded value is the zero value: a varint or
@@ -120,121 +212,41 @@ func isZero(value []byte) bool {
 
 // list reads an array and appends a repeated field.
 func (r *reader) list(f *fieldPlan, depth int) bool {
-	if !r.eat('[') {
+	if !r.open('[') {
 		return false
 	}
-	if r.next() == ']' {
-		r.pos++
+	if r.empty(']') {
 		return true
 	}
-	mark := 0
+	start := len(r.out)
 	if f.packedTag != 0 {
-		r.out = append(protowire.AppendVarint(r.out, f.packedTag), 0)
-		mark = len(r.out) - 1
+		r.out = append(appendTag(r.out, f.packedTag), 0)
 	}
+	content := len(r.out)
 	for {
+		mark := len(r.out)
 		if f.packedTag == 0 {
-			r.out = protowire.AppendVarint(r.out, f.tag)
+			r.out = appendTag(r.out, f.tag)
 		}
 		if !r.value(f, depth) {
 			return false
 		}
-		if more, ok := r.more(']'); !more {
-			if f.packedTag != 0 {
-				r.out = closeLength(r.out, mark)
-			}
-			return ok
+		if r.skipped {
+			r.skipped = false
+			r.out = r.out[:mark]
 		}
-	}
-}
-
-// entries reads an object and appends a map field.
-func (r *reader) entries(f *fieldPlan, depth int) bool {
-	if !r.eat('{') {
-		return false
-	}
-	if r.next() == '}' {
-		r.pos++
-		return true
-	}
-	base := len(r.keys)
-	for {
-		r.out = append(protowire.AppendVarint(r.out, f.tag), 0)
-		mark := len(r.out) - 1
-		r.out = protowire.AppendVarint(r.out, f.mapKey.tag)
-		key := len(r.out)
-		if !r.mapKey(f.mapKey.kind) {
-			return false
+		more, ok := r.more(']')
+		if more {
+			continue
 		}
-		size := len(r.out) - key
-		r.space()
-		if !r.eat(':') {
-			return false
+		switch {
+		case f.packedTag == 0:
+		case len(r.out) == content:
+			r.out = r.out[:start]
+		default:
+			r.out = closeLength(r.out, content-1)
 		}
-		r.out = protowire.AppendVarint(r.out, f.mapValue.tag)
-		if !r.value(f.mapValue, depth) {
-			return false
-		}
-		before := len(r.out)
-		r.out = closeLength(r.out, mark)
-		key += len(r.out) - before
-		r.keys = append(r.keys, keySpan{key, key + size})
-		if more, ok := r.more('}'); !more {
-			ok = ok && r.distinct(r.keys[base:])
-			r.keys = r.keys[:base]
-			return ok
-		}
-	}
-}
-
-// distinct tells whether no key comes twice. A key has one encoding only.
-func (r *reader) distinct(keys []keySpan) bool {
-	const few = 12
-	if len(keys) <= few {
-		for i, k := range keys {
-			for _, other := range keys[:i] {
-				if bytes.Equal(r.out[k.start:k.end], r.out[other.start:other.end]) {
-					return false
-				}
-			}
-		}
-		return true
-	}
-	seen := make(map[string]struct{}, len(keys))
-	for _, k := range keys {
-		seen[string(r.out[k.start:k.end])] = struct{}{}
-	}
-	return len(seen) == len(keys)
-}
-
-// mapKey reads a name and appends it as a map key.
-func (r *reader) mapKey(k protoreflect.Kind) bool {
-	if k == protoreflect.StringKind {
-		return r.str()
-	}
-	text, ok := r.plain()
-	if !ok {
-		return false
-	}
-	switch k {
-	case protoreflect.BoolKind:
-		switch string(text) {
-		case "true":
-			r.out = append(r.out, 1)
-			return true
-		case "false":
-			r.out = append(r.out, 0)
-			return true
-		}
-		return false
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		v, err := strconv.ParseUint(string(text), 10, bitSize(k))
-		r.out = appendUint(r.out, k, v)
-		return err == nil
-	default:
-		v, err := strconv.ParseInt(string(text), 10, bitSize(k))
-		r.out = appendInt(r.out, k, v)
-		return err == nil
+		return ok
 	}
 }
 
@@ -243,39 +255,9 @@ func (r *reader) mapKey(k protoreflect.Kind) bool {
 func (r *reader) nested(mp *messagePlan, depth int) bool {
 	mark := len(r.out)
 	r.out = append(r.out, 0)
-	ok := false
-	switch {
-	case mp.special == isTimestamp:
-		ok = depth < maxDepth && r.timestamp()
-	case mp.special == isDuration:
-		ok = depth < maxDepth && r.duration()
-	case mp.special == isWrapper:
-		ok = depth < maxDepth && r.field(mp.fields[0], depth+1)
-	case mp.isPlain():
-		ok = r.message(mp, depth+1)
-	default:
-		ok = r.foreign(mp, depth+1)
-	}
-	if ok {
-		r.out = closeLength(r.out, mark)
-	}
-	return ok
-}
-
-// foreign lets the slow engine read one value inside a message.
-func (r *reader) foreign(mp *messagePlan, depth int) bool {
-	start := r.pos
-	if depth > maxDepth || !r.skip(maxDepth) {
+	if !r.content(mp, depth+1) {
 		return false
 	}
-	msg := dynamicpb.NewMessage(mp.desc)
-	if r.engine.readJSON(r.in[start:r.pos], maxDepth-depth+1, msg) != nil {
-		return false
-	}
-	out, err := r.engine.marshalWire().MarshalAppend(r.out, msg)
-	if err != nil {
-		return false
-	}
-	r.out = out
+	r.out = closeLength(r.out, mark)
 	return true
 }

@@ -5,20 +5,123 @@ import (
 	"encoding/base64"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
+
+// name reads a member's name and the colon after it. The name is part of the
+// input or of the scratch space for strings, good until the next string.
+func (r *reader) name() ([]byte, bool) {
+	if r.next() != '"' {
+		return nil, r.unexpected()
+	}
+	text, ok := r.string()
+	return text, ok && r.colon()
+}
+
+// colon skips the colon after a name, and the white space around it.
+func (r *reader) colon() bool {
+	r.space()
+	if r.next() != ':' {
+		if r.pos == len(r.in) {
+			return r.fail(r.pos, tooShort)
+		}
+		return r.fail(r.pos, `malformed JSON: missing ":" after a name`)
+	}
+	r.pos++
+	r.space()
+	return true
+}
+
+// string reads a string that begins here. What it is, is part of the input or
+// of the scratch space for strings, good until the next string.
+func (r *reader) string() ([]byte, bool) {
+	start := r.pos + 1
+	ascii := true
+	for i := start; ; i++ {
+		if i += plain(r.in[i:]); i == len(r.in) {
+			return nil, r.fail(i, tooShort)
+		}
+		switch c := r.in[i]; {
+		case c >= utf8.RuneSelf:
+			ascii = false
+		case c == '\\':
+			return r.unescape(start)
+		case c < ' ':
+			return nil, r.fail(i, controlCharacter)
+		default:
+			content := r.in[start:i]
+			r.pos = i + 1
+			return content, ascii || r.utf8(start, content)
+		}
+	}
+}
+
+// unescape reads a string with escapes, whose content begins at start, into
+// the scratch space.
+func (r *reader) unescape(start int) ([]byte, bool) {
+	out, ok := r.appendUnescaped(r.text[:0], start)
+	r.text = out
+	return out, ok
+}
+
+// appendUnescaped reads a string with escapes, whose content begins at start.
+func (r *reader) appendUnescaped(dst []byte, start int) ([]byte, bool) {
+	for i := start; ; {
+		n := plain(r.in[i:])
+		for i+n < len(r.in) && r.in[i+n] >= utf8.RuneSelf {
+			n++
+			n += plain(r.in[i+n:])
+		}
+		// An escape is a whole character, so the pieces between are valid on their own.
+		if !r.utf8(i, r.in[i:i+n]) {
+			return dst, false
+		}
+		dst = append(dst, r.in[i:i+n]...)
+		if i += n; i == len(r.in) {
+			return dst, r.fail(i, tooShort)
+		}
+		switch c := r.in[i]; c {
+		case '"':
+			r.pos = i + 1
+			return dst, true
+		case '\\':
+			if dst, n = appendUnescapedRune(dst, r.in[i:]); n == 0 {
+				if i+1 == len(r.in) {
+					return dst, r.fail(i+1, tooShort)
+				}
+				return dst, r.fail(i, "malformed escape in a string")
+			}
+			i += n
+		default:
+			return dst, r.fail(i, controlCharacter)
+		}
+	}
+}
+
+// utf8 refuses text, which is at start, if it is not UTF-8.
+func (r *reader) utf8(start int, text []byte) bool {
+	if utf8.Valid(text) {
+		return true
+	}
+	i := 0
+	for {
+		c, n := utf8.DecodeRune(text[i:])
+		if c == utf8.RuneError && n == 1 {
+			return r.fail(start+i, "not valid UTF-8")
+		}
+		i += n
+	}
+}
 
 // str reads a string and appends it, length and content.
 func (r *reader) str() bool {
 	if r.next() != '"' {
-		return false
+		return r.invalid(r.pos, "string")
 	}
 	start := r.pos + 1
 	ascii := true
-	for i := start; i < len(r.in); i++ {
+	for i := start; ; i++ {
 		if i += plain(r.in[i:]); i == len(r.in) {
-			return false
+			return r.fail(i, tooShort)
 		}
 		c := r.in[i]
 		if c >= utf8.RuneSelf {
@@ -26,62 +129,35 @@ func (r *reader) str() bool {
 			continue
 		}
 		if c == '\\' {
-			return r.escaped(start, i)
+			mark := len(r.out)
+			out, ok := r.appendUnescaped(append(r.out, 0), start)
+			if !ok {
+				return false
+			}
+			r.out = closeLength(out, mark)
+			return true
 		}
 		if c != '"' {
-			return false
+			return r.fail(i, controlCharacter)
 		}
 		content := r.in[start:i]
-		if !ascii && !utf8.Valid(content) {
+		if !ascii && !r.utf8(start, content) {
 			return false
 		}
 		r.pos = i + 1
-		r.out = protowire.AppendVarint(r.out, uint64(len(content)))
+		r.out = appendTag(r.out, uint64(len(content)))
 		r.out = append(r.out, content...)
 		return true
 	}
-	return false
 }
 
-// escaped reads a string whose first escape is at i.
-func (r *reader) escaped(start, i int) bool {
-	mark := len(r.out)
-	r.out = append(r.out, 0)
-	for i < len(r.in) {
-		switch c := r.in[i]; {
-		case c == '"':
-			r.out = append(r.out, r.in[start:i]...)
-			// An escape is a whole character, so the pieces between are valid if the whole is.
-			if !utf8.Valid(r.out[mark+1:]) {
-				return false
-			}
-			r.pos = i + 1
-			r.out = closeLength(r.out, mark)
-			return true
-		case c == '\\':
-			r.out = append(r.out, r.in[start:i]...)
-			n := r.escape(i)
-			if n == 0 {
-				return false
-			}
-			i += n
-			start = i
-		case c < ' ':
-			return false
-		default:
-			i++
-		}
+// appendUnescapedRune appends the character of the escape that in begins with and
+// returns the length of the escape; 0: it is malformed.
+func appendUnescapedRune(dst, in []byte) ([]byte, int) {
+	if len(in) < 2 {
+		return dst, 0
 	}
-	return false
-}
-
-// escape appends the character of the escape at i and returns the length of
-// the escape; 0: it is malformed.
-func (r *reader) escape(i int) int {
-	if i+1 >= len(r.in) {
-		return 0
-	}
-	c := r.in[i+1]
+	c := in[1]
 	switch c {
 	case '"', '\\', '/':
 	case 'b':
@@ -95,38 +171,35 @@ func (r *reader) escape(i int) int {
 	case 't':
 		c = '\t'
 	case 'u':
-		high, ok := r.hex4(i)
+		high, ok := hex4(in)
 		if !ok {
-			return 0
+			return dst, 0
 		}
 		if !utf16.IsSurrogate(high) {
-			r.out = utf8.AppendRune(r.out, high)
-			return 6
+			return utf8.AppendRune(dst, high), 6
 		}
-		low, ok := r.hex4(i + 6)
+		low, ok := hex4(in[6:])
 		if !ok {
-			return 0
+			return dst, 0
 		}
 		c := utf16.DecodeRune(high, low)
 		if c == utf8.RuneError {
-			return 0
+			return dst, 0
 		}
-		r.out = utf8.AppendRune(r.out, c)
-		return 12
+		return utf8.AppendRune(dst, c), 12
 	default:
-		return 0
+		return dst, 0
 	}
-	r.out = append(r.out, c)
-	return 2
+	return append(dst, c), 2
 }
 
-// hex4 reads \uXXXX at i.
-func (r *reader) hex4(i int) (rune, bool) {
-	if i+6 > len(r.in) || r.in[i] != '\\' || r.in[i+1] != 'u' {
+// hex4 reads the \uXXXX that in begins with.
+func hex4(in []byte) (rune, bool) {
+	if len(in) < 6 || in[0] != '\\' || in[1] != 'u' {
 		return 0, false
 	}
 	var v rune
-	for _, c := range r.in[i+2 : i+6] {
+	for _, c := range in[2:6] {
 		v <<= 4
 		switch {
 		case c >= '0' && c <= '9':
@@ -145,22 +218,35 @@ func (r *reader) hex4(i int) (rune, bool) {
 // base64 reads a string in either base64 alphabet, padded or not, and appends
 // the bytes, length and content.
 func (r *reader) base64() bool {
-	text, ok := r.plain()
+	at := r.pos
+	if r.next() != '"' {
+		return r.invalid(at, "bytes")
+	}
+	text, ok := r.string()
 	if !ok {
 		return false
 	}
-	enc, raw := base64.StdEncoding, base64.RawStdEncoding
-	if bytes.IndexByte(text, '-') >= 0 || bytes.IndexByte(text, '_') >= 0 {
-		enc, raw = base64.URLEncoding, base64.RawURLEncoding
-	}
-	if len(text)%4 != 0 {
-		enc = raw
-	}
 	mark := len(r.out)
-	out, err := enc.AppendDecode(append(r.out, 0), text)
+	out, err := base64Of(text).AppendDecode(append(r.out, 0), text)
 	if err != nil {
-		return false
+		return r.fail(at, "not valid base64")
 	}
 	r.out = closeLength(out, mark)
 	return true
+}
+
+// base64Of finds the encoding that a text is in.
+func base64Of(text []byte) *base64.Encoding {
+	url := bytes.IndexByte(text, '-') >= 0 || bytes.IndexByte(text, '_') >= 0
+	padded := len(text)%4 == 0
+	switch {
+	case url && padded:
+		return base64.URLEncoding
+	case url:
+		return base64.RawURLEncoding
+	case padded:
+		return base64.StdEncoding
+	default:
+		return base64.RawStdEncoding
+	}
 }

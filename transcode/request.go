@@ -1,7 +1,6 @@
 package transcode
 
 import (
-	"encoding/json"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -28,12 +27,14 @@ type Input struct {
 type requestState struct {
 	params []parameter
 	steps  []*fieldPlan
+	// hasMask: the query set the update mask.
+	hasMask bool
 }
 
 // maxScratch bounds the scratch space that is kept between requests, in elements.
 const maxScratch = 1 << 10
 
-// forgetParameters lets go of the query's text.
+// forgetParameters lets go of the query's or form's text.
 func (st *requestState) forgetParameters() {
 	clear(st.params)
 	st.params = st.params[:0]
@@ -49,37 +50,38 @@ func (st *requestState) forgetParameters() {
 // AppendRequest appends the request message's wire bytes to dst. Bad input is
 // an *Error; dst's own bytes are untouched then.
 //
-// With the whole message as body, the query is ignored. A path variable wins
-// over the body's value of the same field, a repeated field's list included.
-// The body and a path variable that set two members of one oneof are refused.
-// The query sets neither what the path binds nor what lies in the body.
+// With the whole message as body, the query is ignored, or refused where
+// unknown fields are. A path variable wins over the body's value of the same
+// field, a repeated field's list included. The body and a path variable that
+// set two members of one oneof are refused. The query sets neither what the
+// path binds nor what lies in the body.
+//
+// In a stream of requests, each message is put together like this, from its
+// own body and the one query and path, so that none escapes what the path binds.
 func (m *Method) AppendRequest(dst []byte, in Input) ([]byte, error) {
-	out, err := m.appendRequest(dst, in)
+	st := m.engine.requests.Get().(*requestState)
+	st.hasMask = false
+	out, err := m.appendRequest(dst, st, in)
+	m.engine.requests.Put(st)
 	if err != nil {
 		return dst, err
 	}
 	return out, nil
 }
 
-func (m *Method) appendRequest(dst []byte, in Input) ([]byte, error) {
+func (m *Method) appendRequest(dst []byte, st *requestState, in Input) ([]byte, error) {
 	start := len(dst)
-	hasBody := (m.wholeBody || m.body != nil) && !isBlank(in.Body)
-	var err error
-	if hasBody {
-		if dst, err = m.appendBody(dst, in.Body); err != nil {
-			return dst, err
-		}
-		if len(m.overrides) > 0 {
-			if dst, err = m.override(dst, start); err != nil {
-				return dst, err
-			}
-		}
+	dst, hasBody, err := m.appendBody(dst, st, in)
+	if err != nil {
+		return dst, err
 	}
 	if in.Query != "" && !m.noQuery {
-		st := m.engine.requests.Get().(*requestState)
-		dst, err = m.appendQuery(dst, st, in.Query, hasBody)
-		m.engine.requests.Put(st)
-		if err != nil {
+		if dst, err = m.appendQuery(dst, st, in.Query, hasBody); err != nil {
+			return dst, err
+		}
+	}
+	if m.mask != nil && hasBody && !in.Form && !st.hasMask {
+		if dst, err = m.appendMask(dst, in.Body); err != nil {
 			return dst, err
 		}
 	}
@@ -92,10 +94,53 @@ func (m *Method) appendRequest(dst []byte, in Input) ([]byte, error) {
 			return dst, newError(v.path, reason)
 		}
 	}
-	if m.required {
+	if m.input.needy {
 		return dst, m.checkRequired(dst[start:])
 	}
 	return dst, nil
+}
+
+// appendBody appends what the body says, and tells whether there is one.
+func (m *Method) appendBody(dst []byte, st *requestState, in Input) (_ []byte, hasBody bool, err error) {
+	start := len(dst)
+	switch {
+	case m.requestKind == NoBody:
+		return dst, false, nil
+	case m.requestKind == RawBody:
+		if len(in.Body) == 0 && in.ContentType == "" {
+			return dst, false, nil
+		}
+		if dst, err = m.appendRaw(dst, in); err != nil {
+			return dst, false, err
+		}
+	case in.Form:
+		dst, err = m.appendForm(dst, st, string(in.Body))
+		return dst, len(in.Body) > 0, err
+	case isBlank(in.Body):
+		return dst, false, nil
+	default:
+		if dst, err = m.readBody(dst, in.Body); err != nil {
+			return dst, false, err
+		}
+	}
+	if len(m.overrides) > 0 {
+		dst, err = m.override(dst, start)
+	}
+	return dst, true, err
+}
+
+// readBody appends what JSON that is not blank says.
+func (m *Method) readBody(dst, body []byte) ([]byte, error) {
+	r := m.engine.readers.Get().(*reader)
+	r.engine, r.in, r.out = m.engine, body, dst
+	ok := r.body(m)
+	out := r.out
+	var err error
+	if !ok {
+		out, err = dst, r.fault(pathString(m.body))
+	}
+	r.release()
+	return out, err
 }
 
 // appendVariable appends a path variable's field. A repeated field of the
@@ -119,19 +164,6 @@ func appendVariable(dst []byte, v variable, value string) ([]byte, string) {
 		return dst, reason
 	}
 	return wrap(dst, start, v.steps[:len(v.steps)-1]), ""
-}
-
-// appendBody appends what a body that is not blank says.
-func (m *Method) appendBody(dst, body []byte) ([]byte, error) {
-	if out, ok := m.readBody(dst, body); ok {
-		return out, nil
-	}
-	// The slow engine would build the message up to the fault, at a multiple of
-	// the body's size, for no more than to say where it is.
-	if !json.Valid(body) {
-		return dst, syntaxError(body, pathString(m.body))
-	}
-	return m.slowBody(dst, body)
 }
 
 func isBlank(b []byte) bool {

@@ -30,9 +30,9 @@ func TestAppendRequest(t *testing.T) {
 		{name: "64-bit number without quotes stays exact", binding: transcode.Binding{Body: "*"}, body: `{"int64Value":9007199254740993,"uint64Value":18446744073709551615}`, want: `{"int64Value":"9007199254740993","uint64Value":"18446744073709551615"}`},
 		{name: "empty body is the empty message", binding: transcode.Binding{Body: "*"}, want: `{}`},
 		{name: "blank body is the empty message", binding: transcode.Binding{Body: "*"}, body: " \r\n\t", want: `{}`},
-		{name: "garbage after the body", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":"b"}x`, reason: "request body: malformed JSON (line 1, column 20)"},
+		{name: "garbage after the body", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":"b"}x`, reason: "request body: malformed JSON"},
 		{name: "two objects in a row", binding: transcode.Binding{Body: "*"}, body: `{"stringValue":"b"}{"stringValue":"c"}`, reason: "request body"},
-		{name: "two objects on two lines", binding: transcode.Binding{Body: "*"}, body: "{}\n{}", reason: "request body: unexpected object (line 2, column 1)"},
+		{name: "two objects on two lines", binding: transcode.Binding{Body: "*"}, body: "{}\n{}", reason: "request body: unexpected object"},
 		{name: "closing brace too many", binding: transcode.Binding{Body: "*"}, body: `{}}`, reason: "request body"},
 		{name: "null is no message", binding: transcode.Binding{Body: "*"}, body: `null`, reason: "request body: unexpected null"},
 		{name: "array is no message", binding: transcode.Binding{Body: "*"}, body: `[]`, reason: "request body: unexpected array"},
@@ -55,9 +55,11 @@ func TestAppendRequest(t *testing.T) {
 		{name: "unknown Any", binding: transcode.Binding{Body: "*"}, body: `{"any":{"@type":"type.googleapis.com/no.Such"}}`, field: "any.@type", reason: "the type is not known"},
 		{name: "Any of a type of the backend", binding: transcode.Binding{Body: "*"}, body: `{"any":{"@type":"type.googleapis.com/everything.Small","id":"1"}}`, want: `{"any":{"@type":"type.googleapis.com/everything.Small","id":"1"}}`},
 		{name: "Any of a type linked into the program", binding: transcode.Binding{Body: "*"}, body: `{"any":{"@type":"type.googleapis.com/google.protobuf.Duration","value":"1s"}}`, want: `{"any":{"@type":"type.googleapis.com/google.protobuf.Duration","value":"1s"}}`},
-		{name: "nested too deeply", binding: transcode.Binding{Body: "*"}, body: strings.Repeat(`{"sub":`, 101) + `{}` + strings.Repeat(`}`, 101), reason: "nested too deeply"},
-		{name: "Any in Any in Any", binding: transcode.Binding{Body: "*"}, body: `{"any":` + strings.Repeat(`{"@type":"x/google.protobuf.Any","value":`, 20) + `{}` + strings.Repeat(`}`, 20) + `}`, reason: "nested too deeply"},
-		{name: "the same with escapes", binding: transcode.Binding{Body: "*"}, body: `{"any":` + strings.Repeat(`{"value":`, 20) + `{}` + strings.Repeat(`,"\u0040type":"x/google.protobuf.Any"}`, 20) + `}`, reason: "nested too deeply"},
+		{name: "nested too deeply", binding: transcode.Binding{Body: "*"}, body: strings.Repeat(`{"sub":`, 101) + `{}` + strings.Repeat(`}`, 101), field: strings.Repeat("sub.", 32) + "…", reason: "nested too deeply"},
+		{name: "Any in Any in Any", binding: transcode.Binding{Body: "*"}, body: deepAny(`"@type":"x/google.protobuf.Any","value":`, "", 98, ""), want: deepAny(`"@type":"x/google.protobuf.Any","value":`, "", 98, "")},
+		{name: "Any in Any in Any, too deep", binding: transcode.Binding{Body: "*"}, body: deepAny(`"@type":"x/google.protobuf.Any","value":`, "", 99, ""), field: "any" + strings.Repeat(".value", 20) + ".valu…", reason: "nested too deeply"},
+		{name: "Any in Any in Any, the types last", binding: transcode.Binding{Body: "*"}, body: deepAny(`"value":`, `,"@type":"x/google.protobuf.Any"`, 98, ""), want: deepAny(`"@type":"x/google.protobuf.Any","value":`, "", 98, "")},
+		{name: "too much Any with the types last", binding: transcode.Binding{Body: "*"}, body: deepAny(`"value":`, `,"\u0040type":"x/google.protobuf.Any"`, 98, strings.Repeat(" ", 1<<20)), field: "any.value.value.value.value.value", reason: "too much Any inside Any"},
 		{name: "Any in Any", binding: transcode.Binding{Body: "*"}, body: `{"any":{"@type":"x/google.protobuf.Any","value":{"@type":"x/google.protobuf.Duration","value":"1s"}}}`, want: `{"any":{"@type":"x/google.protobuf.Any","value":{"@type":"x/google.protobuf.Duration","value":"1s"}}}`},
 		{name: "deep but not too deep", binding: transcode.Binding{Body: "*"}, body: strings.Repeat(`{"sub":`, 99) + `{}` + strings.Repeat(`}`, 99), want: strings.Repeat(`{"sub":`, 99) + `{}` + strings.Repeat(`}`, 99)},
 		{name: "proto name clashes with JSON name", method: "everything.Service.EchoClashing", binding: transcode.Binding{Body: "*"}, body: `{"bar":1,"baz":2}`, want: `{"bar":1,"baz":2}`},
@@ -74,13 +76,13 @@ func TestAppendRequest(t *testing.T) {
 		{name: "body is a list", binding: transcode.Binding{Body: "smalls"}, body: `[{"id":1},{"id":2}]`, want: `{"smalls":[{"id":"1"},{"id":"2"}]}`},
 		{name: "body is a map", binding: transcode.Binding{Body: "labels"}, body: `{"a":"b"}`, want: `{"labels":{"a":"b"}}`},
 		{name: "body is a timestamp", binding: transcode.Binding{Body: "time"}, body: `"2020-01-02T03:04:05Z"`, want: `{"time":"2020-01-02T03:04:05Z"}`},
-		{name: "a scalar body cannot name further fields", binding: transcode.Binding{Body: "int32_value"}, body: `1,"stringValue":"x"`, field: "int32_value", reason: "malformed JSON"},
-		{name: "a list body cannot name further fields", binding: transcode.Binding{Body: "strings"}, body: `[],"stringValue":"x"`, field: "strings", reason: "malformed JSON"},
+		{name: "a scalar body cannot name further fields", binding: transcode.Binding{Body: "int32_value"}, body: `1,"stringValue":"x"`, field: "int32_value", reason: "unexpected ,"},
+		{name: "a list body cannot name further fields", binding: transcode.Binding{Body: "strings"}, body: `[],"stringValue":"x"`, field: "strings", reason: "unexpected ,"},
 		{name: "empty body leaves the field unset", binding: transcode.Binding{Body: "sub"}, want: `{}`},
 		{name: "null for a message field", binding: transcode.Binding{Body: "sub"}, body: `null`, field: "sub", reason: "unexpected null"},
 		{name: "null for a list", binding: transcode.Binding{Body: "strings"}, body: `null`, want: `{}`},
 		{name: "error inside a field's body", binding: transcode.Binding{Body: "sub"}, body: `{"ints":[1,2,"x"]}`, field: "sub.ints[2]", reason: "not a valid int32"},
-		{name: "error inside a list's body", binding: transcode.Binding{Body: "ints"}, body: `[1,2,"x"]`, field: "ints[2]", reason: "not a valid int32 (line 1, column 6)"},
+		{name: "error inside a list's body", binding: transcode.Binding{Body: "ints"}, body: `[1,2,"x"]`, field: "ints[2]", reason: "not a valid int32"},
 		{name: "no body bound, one sent", body: `{"stringValue":"x"}`, want: `{}`},
 
 		// Path variables.
@@ -106,7 +108,7 @@ func TestAppendRequest(t *testing.T) {
 		{name: "query cannot set what the path binds", binding: transcode.Binding{Vars: []string{"string_value"}}, query: "stringValue=B&string_value=C&int32Value=1", vars: []string{"A"}, want: `{"stringValue":"A","int32Value":1}`},
 		{name: "query cannot set around what the path binds", binding: transcode.Binding{Vars: []string{"time.seconds"}}, query: "time=2020-01-01T00:00:00Z", vars: []string{"1"}, want: `{"time":"1970-01-01T00:00:01Z"}`},
 		{name: "query sets beside what the path binds", binding: transcode.Binding{Vars: []string{"sub.string_value"}}, query: "sub.int32_value=3&sub.stringValue=B", vars: []string{"A"}, want: `{"sub":{"stringValue":"A","int32Value":3}}`},
-		{name: "query is ignored beside a whole body", binding: transcode.Binding{Body: "*"}, strict: true, query: "string_value=x&nope=1&%zz", want: `{}`},
+		{name: "query is ignored beside a whole body", binding: transcode.Binding{Body: "*"}, query: "string_value=x&nope=1&%zz", want: `{}`},
 		{name: "query cannot set what lies in the body", binding: transcode.Binding{Body: "sub"}, body: `{"stringValue":"x"}`, query: "sub.stringValue=y&sub.sub.int32Value=1&sub.nope=2&int32Value=3", strict: true, want: `{"sub":{"stringValue":"x"},"int32Value":3}`},
 		{name: "query and path set one oneof", binding: transcode.Binding{Vars: []string{"choice_int"}}, query: "choiceString=x", vars: []string{"1"}, field: "choiceString", reason: "another member of oneof choice is set already"},
 		{name: "query and body set one oneof", binding: transcode.Binding{Body: "choice_small"}, body: `{}`, query: "choice_int=1", field: "choice_int", reason: "another member of oneof choice is set already"},
@@ -115,7 +117,7 @@ func TestAppendRequest(t *testing.T) {
 		// Required fields may come from anywhere.
 		{name: "required from the path", method: legacy, binding: transcode.Binding{Body: "*", Vars: []string{"id"}}, body: `{"name":"x"}`, vars: []string{"1"}, want: `{"id":1,"name":"x"}`},
 		{name: "required is missing", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"name":"x"}`, field: "id", reason: "required"},
-		{name: "required is missing inside", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"subs":[{"id":2},{}]}`, field: "subs.id", reason: "required"},
+		{name: "required is missing inside", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"subs":[{"id":2},{}]}`, field: "subs[1].id", reason: "required"},
 		{name: "group and extension", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"Inner":{"yes":true},"[old.extra]":"e"}`, want: `{"id":1,"Inner":{"yes":true},"[old.extra]":"e"}`},
 		{name: "group from the query", method: legacy, query: "id=1&Inner.yes=true&Inner.text=t", want: `{"id":1,"Inner":{"yes":true,"text":"t"}}`},
 	}
@@ -129,6 +131,12 @@ func TestAppendRequest(t *testing.T) {
 			checkRequest(t, tt.method, got, err, tt.want, tt.field, tt.reason)
 		})
 	}
+}
+
+// deepAny is a message with Any in Any, n deep, with what stands before and after
+// the next one, and inside the innermost.
+func deepAny(before, after string, n int, inside string) string {
+	return `{"any":` + strings.Repeat("{"+before, n) + "{" + inside + "}" + strings.Repeat(after+"}", n) + "}"
 }
 
 // checkRequest compares what became of a request, appended to "before".
@@ -164,13 +172,13 @@ func checkRequest(t *testing.T, method protoreflect.FullName, got []byte, err er
 func TestMalformedBodiesAreCheap(t *testing.T) {
 	m := compile(t, echo, transcode.Binding{Body: "*"}, defaults)
 	body := []byte(`{"smalls":[` + strings.Repeat(`{},`, 1<<20) + "\n}]}")
+	_, err := m.AppendRequest(nil, transcode.Input{Body: body})
+	if want := "smalls[1048576]: unexpected } (at byte 3145740)"; err == nil || err.Error() != want {
+		t.Errorf("err = %v, want %s", err, want)
+	}
 	result := testing.Benchmark(func(b *testing.B) {
 		for b.Loop() {
-			_, err := m.AppendRequest(nil, transcode.Input{Body: body})
-			const want = "smalls[1048576]: malformed JSON (line 2, column 1)"
-			if err == nil || err.Error() != want {
-				b.Fatalf("err = %v, want %s", err, want)
-			}
+			_, _ = m.AppendRequest(nil, transcode.Input{Body: body})
 		}
 	})
 	if got := result.AllocedBytesPerOp(); got > int64(10*len(body)) {

@@ -11,15 +11,11 @@ const maxResponse = 64 << 20
 //
 // A picked field that is not set shows as the empty value of its kind.
 func (m *Method) AppendResponse(dst, wire []byte) ([]byte, error) {
-	out, ok, tooLarge := m.writeResponse(dst, wire)
-	switch {
-	case ok:
-		return out, nil
-	case tooLarge:
-		return dst, m.responseError(ErrResponseTooLarge)
-	default:
-		return m.slowResponse(dst, wire)
+	out, err := m.writeResponse(dst, wire)
+	if err != nil {
+		return dst, m.responseError(err)
 	}
+	return out, nil
 }
 
 func (m *Method) responseError(cause error) *ResponseError {

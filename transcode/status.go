@@ -2,6 +2,7 @@ package transcode
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -50,4 +51,39 @@ func AppendDetail(dst []byte, detail *anypb.Any, types Resolver) []byte {
 func appendValidString(dst []byte, s string) []byte {
 	dst, _ = appendString(dst, []byte(strings.ToValidUTF8(s, "\uFFFD")))
 	return dst
+}
+
+// guard makes an error of a panic. protobuf-go (v1.36.12) panics while it
+// unmarshals a map entry into dynamicpb whose key comes twice, the second time
+// with another wire type; a backend must not be able to break more than its
+// own call with that.
+func guard(dst []byte, f func() ([]byte, error)) (out []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = dst, fmt.Errorf("malformed message: %v", p)
+		}
+	}()
+	return f()
+}
+
+// compact takes the white space out of the JSON that dst holds from start on;
+// protojson puts some in at random.
+func compact(dst []byte, start int) []byte {
+	out := dst[:start]
+	inString := false
+	for i := start; i < len(dst); i++ {
+		c := dst[i]
+		switch {
+		case inString && c == '\\':
+			out = append(out, c)
+			i++
+			c = dst[i]
+		case c == '"':
+			inString = !inString
+		case !inString && (c == ' ' || c == '\n' || c == '\t' || c == '\r'):
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
 }

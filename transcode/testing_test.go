@@ -8,6 +8,7 @@ import (
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -25,17 +26,22 @@ type schema struct {
 // testSchema is compiled once; the oracle needs its enums in the global registry.
 var testSchema = sync.OnceValue(func() schema {
 	c := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{"testdata"}})}
-	compiled, err := c.Compile(context.Background(), "everything.proto", "old.proto")
+	compiled, err := c.Compile(context.Background(), "everything.proto", "old.proto", "corners.proto")
 	if err != nil {
 		panic(err)
 	}
 	files := new(protoregistry.Files)
 	for _, f := range compiled {
-		if err := files.RegisterFile(f); err != nil {
+		// As protobuf-go builds descriptors, which knows more of them than protocompile does.
+		fd, err := protodesc.NewFile(protodesc.ToFileDescriptorProto(f), protoregistry.GlobalFiles)
+		if err != nil {
 			panic(err)
 		}
-		for i := range f.Enums().Len() {
-			if err := protoregistry.GlobalTypes.RegisterEnum(dynamicpb.NewEnumType(f.Enums().Get(i))); err != nil {
+		if err := files.RegisterFile(fd); err != nil {
+			panic(err)
+		}
+		for i := range fd.Enums().Len() {
+			if err := protoregistry.GlobalTypes.RegisterEnum(dynamicpb.NewEnumType(fd.Enums().Get(i))); err != nil {
 				panic(err)
 			}
 		}
@@ -57,6 +63,7 @@ const (
 	echo   = "everything.Service.Echo"
 	legacy = "old.Service.Echo"
 	twins  = "old.Service.EchoTwins"
+	corner = "corners.Service.Echo"
 )
 
 // defaults are config's own.

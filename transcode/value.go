@@ -9,11 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -193,10 +190,8 @@ func appendTextMessage(dst []byte, mp *messagePlan, text string) ([]byte, string
 			}
 			return dst, ""
 		})
-	case isValue:
-		return appendJSONText(dst, text, &structpb.Value{})
-	case isStruct:
-		return appendJSONText(dst, text, &structpb.Struct{})
+	case isValue, isStruct:
+		return appendJSONText(dst, mp, text)
 	case isEmpty:
 		if text != "" && text != "{}" {
 			return dst, "must be empty or {}"
@@ -217,20 +212,6 @@ func appendSeconds(dst []byte, seconds int64, nanos int32) []byte {
 	return protowire.AppendVarint(dst, uint64(int64(nanos)))
 }
 
-// appendJSONText appends a message that is written as JSON inside a parameter.
-func appendJSONText(dst []byte, text string, m proto.Message) ([]byte, string) {
-	if err := (protojson.UnmarshalOptions{RecursionLimit: maxDepth}).Unmarshal([]byte(text), m); err != nil {
-		return dst, "not valid JSON for " + string(m.ProtoReflect().Descriptor().FullName())
-	}
-	return prefixLength(dst, func(dst []byte) ([]byte, string) {
-		dst, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, m)
-		if err != nil {
-			return dst, "not valid JSON for " + string(m.ProtoReflect().Descriptor().FullName())
-		}
-		return dst, ""
-	})
-}
-
 // prefixLength appends what content appends, after its length.
 func prefixLength(dst []byte, content func([]byte) ([]byte, string)) ([]byte, string) {
 	mark := len(dst)
@@ -239,4 +220,16 @@ func prefixLength(dst []byte, content func([]byte) ([]byte, string)) ([]byte, st
 		return dst[:mark], reason
 	}
 	return closeLength(dst, mark), ""
+}
+
+// appendJSONText appends a Value or Struct that is written as JSON inside a parameter.
+func appendJSONText(dst []byte, mp *messagePlan, text string) ([]byte, string) {
+	return prefixLength(dst, func(dst []byte) ([]byte, string) {
+		r := &reader{in: []byte(text), out: dst}
+		r.space()
+		if !r.content(mp, 1) || !r.end() {
+			return dst, "not valid JSON for " + string(mp.desc.FullName())
+		}
+		return r.out, ""
+	})
 }

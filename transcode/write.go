@@ -1,201 +1,190 @@
 package transcode
 
 import (
-	"encoding/binary"
+	"errors"
+	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// writer is the direct engine's way out: it shows wire bytes as JSON without
-// building a message. Each message is scanned once for where its fields lie,
-// then written in the order of declaration.
+// writer is the way out: it shows wire bytes as JSON without building a
+// message.
 //
-// Its methods report false where the wire is malformed, or legal but unusual
-// (a singular field twice, a list in pieces, extensions). They need not tell
-// which: the slow engine then takes the whole message, and decides. So they
-// must only ever be sure when they report true.
+// A message whose fields come in the order of their declaration, as most
+// encoders write them, is written in one pass (write_message.go). At the first
+// that does not, the whole response begins anew, with messages scanned for
+// where their fields lie before they are written (write_records.go), and those
+// of that type are from then on. That copes with all that is legal: fields in
+// any order and in pieces, singular fields that come twice, oneofs, extensions.
+//
+// Its methods report false after w.fail has noted why.
 type writer struct {
 	engine *engine
 	out    []byte
-	// spans say where the fields of the messages that are open lie.
-	spans []span
-	// entries are the entries of the maps that are open.
-	entries []mapEntry
 	// limit is how long out may become, about: it is looked at where a message
-	// or an element begins, and at the end. tooLarge: that was the reason.
-	limit    int
-	tooLarge bool
+	// or an element begins, and at the end.
+	limit int
+	// err is why the response cannot be shown.
+	err error
+	// byRecords: no message is written in one pass.
+	byRecords bool
+	// merged is how many bytes were copied to merge messages.
+	merged int
+	// groups is how many groups are open.
+	groups int
+
+	// Of the messages that are open: their slots, records and extensions; the
+	// entries of their maps.
+	slots      []slot
+	records    []record
+	extensions []extension
+	entries    []mapEntry
+}
+
+// maxResponseDepth is how deeply a response's messages may be nested, Any
+// included: protobuf-go's limit for a message.
+const maxResponseDepth = protowire.DefaultRecursionLimit
+
+// maxMerged bounds what is copied of one response to merge messages, in bytes:
+// messages in pieces inside messages in pieces are copied once per level.
+const maxMerged = maxResponse
+
+var (
+	errMalformed   = errors.New("malformed wire bytes")
+	errOutOfOrder  = errors.New("fields out of order") // never to be seen outside
+	errTooDeep     = errors.New("messages nested too deeply")
+	errMerged      = errors.New("too many messages in pieces")
+	errNotUTF8     = errors.New("text that is not UTF-8")
+	errMessageSet  = errors.New("a MessageSet has no JSON form")
+	errTimestamp   = errors.New("google.protobuf.Timestamp out of range")
+	errDuration    = errors.New("google.protobuf.Duration out of range")
+	errFieldMask   = errors.New("google.protobuf.FieldMask has a path without JSON form")
+	errValueUnset  = errors.New("google.protobuf.Value without a value")
+	errValueNumber = errors.New("google.protobuf.Value of a number without JSON form")
+	errAnyType     = errors.New("google.protobuf.Any without a type")
+)
+
+// fail notes why, if nothing was noted before.
+func (w *writer) fail(err error) bool {
+	if w.err == nil {
+		w.err = err
+	}
+	return false
+}
+
+// failIn is fail for the value of a field.
+func (w *writer) failIn(f *fieldPlan, err error) bool {
+	if w.err == nil {
+		w.err = fmt.Errorf("field %s: %w", f.desc.FullName(), err)
+	}
+	return false
 }
 
 // full tells whether the response has become too large.
 func (w *writer) full() bool {
-	w.tooLarge = w.tooLarge || len(w.out) > w.limit
-	return w.tooLarge
+	if len(w.out) <= w.limit {
+		return false
+	}
+	w.fail(ErrResponseTooLarge)
+	return true
 }
 
-// span is where a field lies in its message: a singular field's value without
-// its length; all the records, with their tags, of a list or map. An empty
-// span at 0 is an unset field; no set one begins there, as a tag comes first
-// or, for records, the span is not empty.
-type span struct{ start, end int }
-
-func (s span) unset() bool { return s == span{} }
-
-// writeResponse shows a whole response. It reports false, with dst as it was,
-// for the slow engine to take over unless the response is too large.
-func (m *Method) writeResponse(dst, wire []byte) (out []byte, ok, tooLarge bool) {
+// writeResponse appends a whole response, or the field of it that is wanted.
+// After an error, out is of no use.
+func (m *Method) writeResponse(dst, wire []byte) (out []byte, err error) {
 	w := m.engine.writers.Get().(*writer)
 	w.engine, w.out, w.limit = m.engine, dst, len(dst)+maxResponse
-	ok = w.response(m, wire) && !w.full()
-	out, tooLarge = w.out, w.tooLarge
-	w.release()
+	ok := w.response(m, wire)
 	if !ok {
-		return dst, false, tooLarge
+		// What comes later may make up for what seemed wrong: the other piece of a message, say.
+		w.reset(dst)
+		ok = w.response(m, wire)
 	}
-	return out, true, false
+	if ok {
+		w.full()
+	}
+	out, err = w.out, w.err
+	w.release()
+	return out, err
 }
+
+// reset prepares for a second try, without passes in order.
+func (w *writer) reset(dst []byte) {
+	w.out, w.err = dst, nil
+	w.byRecords = true
+	w.merged, w.groups = 0, 0
+	w.slots, w.records = w.slots[:0], w.records[:0]
+	w.entries, w.extensions = w.entries[:0], w.extensions[:0]
+}
+
+// maxKept bounds the scratch space that a writer keeps between responses, in elements of each kind.
+const maxKept = 1 << 12
 
 // release lets go of the response and puts the writer back.
 func (w *writer) release() {
 	e := w.engine
-	clear(w.entries)
-	*w = writer{spans: w.spans[:0], entries: w.entries[:0]}
-	if cap(w.spans) <= maxScratch && cap(w.entries) <= maxScratch {
+	clear(w.entries[:cap(w.entries)])
+	clear(w.extensions[:cap(w.extensions)])
+	*w = writer{slots: w.slots[:0], records: w.records[:0], extensions: w.extensions[:0], entries: w.entries[:0]}
+	if cap(w.slots) <= maxKept && cap(w.records) <= maxKept && cap(w.extensions) <= maxKept && cap(w.entries) <= maxKept {
 		e.writers.Put(w)
 	}
 }
 
 // response writes a whole response, or the field of it that is wanted.
 func (w *writer) response(m *Method, wire []byte) bool {
-	if m.response == nil {
-		return m.output.isPlain() && w.message(m.output, wire, 1)
+	if len(m.response) == 0 {
+		return w.value(m.output, wire, 1)
 	}
-	mp := m.output
-	for i, f := range m.response {
-		if !mp.isPlain() || !w.scan(mp, wire) {
-			return false
-		}
-		s := w.spans[f.index]
-		w.spans = w.spans[:0]
-		// The empty values of unset fields are left to the slow engine.
-		if s.unset() {
-			return false
-		}
-		if i == len(m.response)-1 {
-			_, ok := w.field(f, wire, s, 1)
-			return ok
-		}
-		mp, wire = f.message, wire[s.start:s.end]
+	leaf := m.response[len(m.response)-1]
+	wire, s, ok := w.locate(m, wire)
+	switch {
+	case !ok:
+		return false
+	case s.first == 0:
+		return w.unset(leaf)
+	default:
+		_, ok = w.slot(leaf, s, wire, 1)
+		return ok
 	}
-	return false
 }
 
-// scan finds the fields of a message and pushes their spans, one for each
-// field of the plan.
-func (w *writer) scan(mp *messagePlan, wire []byte) bool {
-	base := len(w.spans)
-	w.push(len(mp.fields))
-	spans := w.spans[base:]
-	var oneofs uint64
-	for pos := 0; pos < len(wire); {
-		record := pos
-		tag, n := varint(wire[pos:])
-		pos += n
-		num := protowire.Number(tag >> 3)
-		if n <= 0 || num < protowire.MinValidNumber || tag>>3 > uint64(protowire.MaxValidNumber) {
-			return false
+// locate finds the records of the field that a response body is, in the
+// message that has it.
+func (w *writer) locate(m *Method, wire []byte) (in []byte, s slot, ok bool) {
+	mp := m.output
+	for i, f := range m.response {
+		base := len(w.slots)
+		if !w.scan(mp, wire, 1) {
+			return nil, slot{}, false
 		}
-		start, end := valueSpan(wire, pos, protowire.Type(tag&7))
-		if end < 0 {
-			return false
+		s = w.slots[base+f.index]
+		if i == len(m.response)-1 {
+			break
 		}
-		pos = end
-		f := mp.number(num)
-		if f == nil {
-			if mp.extendable {
-				return false
-			}
-			continue
+		if s.first == 0 {
+			wire = nil
+		} else if wire, ok = w.content(f, s, wire, 1); !ok {
+			return nil, slot{}, false
 		}
-		s := &spans[f.index]
-		if f.list || f.isMap {
-			if tag != f.tag && !(f.list && f.packable() && tag&7 == uint64(protowire.BytesType)) {
-				return false
-			}
-			if s.unset() {
-				s.start = record
-			} else if s.end != record {
-				return false
-			}
-			s.end = end
-			continue
-		}
-		if tag != f.tag || !s.unset() {
-			return false
-		}
-		if f.oneof >= 0 {
-			bit := uint64(1) << f.oneof
-			if oneofs&bit != 0 {
-				return false
-			}
-			oneofs |= bit
-		}
-		*s = span{start, end}
+		mp = f.message
+	}
+	return wire, s, true
+}
+
+// unset writes the value of a field that is not set: the empty value of its kind.
+func (w *writer) unset(f *fieldPlan) bool {
+	switch {
+	case f.list:
+		w.out = append(w.out, "[]"...)
+	case f.isMap:
+		w.out = append(w.out, "{}"...)
+	case f.message != nil && f.message.special == isValue:
+		w.out = append(w.out, "null"...)
+	case f.message != nil:
+		return w.value(f.message, nil, 1)
+	default:
+		return w.defaultValue(f)
 	}
 	return true
 }
-
-// packable: a list of it may come packed, whatever the descriptor says.
-func (f *fieldPlan) packable() bool { return protowire.Type(f.tag&7) != protowire.BytesType }
-
-// push adds n spans of unset fields.
-func (w *writer) push(n int) {
-	if len(w.spans)+n <= cap(w.spans) {
-		w.spans = w.spans[:len(w.spans)+n]
-		clear(w.spans[len(w.spans)-n:])
-		return
-	}
-	w.spans = append(w.spans, make([]span, n)...)
-}
-
-// valueSpan is where the value at pos lies, without its length if it has one.
-// A negative end: it is malformed, or a group.
-func valueSpan(wire []byte, pos int, t protowire.Type) (start, end int) {
-	switch t {
-	case protowire.VarintType:
-		_, n := varint(wire[pos:])
-		if n <= 0 {
-			return 0, -1
-		}
-		return pos, pos + n
-	case protowire.Fixed32Type:
-		if len(wire)-pos < 4 {
-			return 0, -1
-		}
-		return pos, pos + 4
-	case protowire.Fixed64Type:
-		if len(wire)-pos < 8 {
-			return 0, -1
-		}
-		return pos, pos + 8
-	case protowire.BytesType:
-		size, n := varint(wire[pos:])
-		if n <= 0 || size > uint64(len(wire)-pos-n) {
-			return 0, -1
-		}
-		return pos + n, pos + n + int(size)
-	default:
-		return 0, -1
-	}
-}
-
-// varint reads a varint and its size, which is not positive if it is malformed.
-func varint(b []byte) (uint64, int) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return uint64(b[0]), 1
-	}
-	return protowire.ConsumeVarint(b)
-}
-
-func fixed32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
-func fixed64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }

@@ -1,317 +1,233 @@
 package transcode
 
 import (
-	"bytes"
-	"cmp"
-	"errors"
-	"slices"
-	"strconv"
-
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message writes a plain message as an object. depth is that of the message,
-// 1 for the outermost.
-func (w *writer) message(mp *messagePlan, wire []byte, depth int) bool {
-	if depth > maxDepth || w.full() {
+// value writes a message in its JSON form. depth is that of the message, 1 for
+// the outermost.
+func (w *writer) value(mp *messagePlan, wire []byte, depth int) bool {
+	if w.full() {
 		return false
 	}
-	base := len(w.spans)
-	if !w.scan(mp, wire) {
-		return false
+	if depth > maxResponseDepth {
+		return w.fail(errTooDeep)
+	}
+	switch mp.special {
+	case isTimestamp:
+		return w.timestamp(wire)
+	case isDuration:
+		return w.duration(wire)
+	case isWrapper:
+		return w.wrapper(mp, wire)
+	case isFieldMask:
+		return w.fieldMask(mp, wire)
+	case isStruct:
+		return w.structValue(mp, wire, depth)
+	case isListValue:
+		return w.listValue(mp, wire, depth)
+	case isValue:
+		return w.dynamicValue(mp, wire, depth)
+	case isAny:
+		return w.any(mp, wire, depth)
 	}
 	w.out = append(w.out, '{')
-	first := true
-	for i, f := range mp.fields {
-		s := w.spans[base+i]
-		if s.unset() && (f.omitUnset || !w.engine.emitDefaults) {
+	if !w.members(mp, wire, depth) {
+		return false
+	}
+	w.out = append(w.out, '}')
+	return true
+}
+
+// members writes a message's fields as members of an object that has begun.
+func (w *writer) members(mp *messagePlan, wire []byte, depth int) bool {
+	if mp.messageSet {
+		return w.fail(errMessageSet)
+	}
+	if w.byRecords || mp.disorderly.Load() {
+		return w.membersByRecords(mp, wire, depth)
+	}
+	return w.membersInOrder(mp, wire, depth)
+}
+
+// outOfOrder gives up passes in order for this response, and for messages of a type.
+func (w *writer) outOfOrder(mp *messagePlan) bool {
+	mp.disorderly.Store(true)
+	return w.fail(errOutOfOrder)
+}
+
+// membersInOrder writes fields as they come, if that is in the order of their
+// declaration and each at once.
+func (w *writer) membersInOrder(mp *messagePlan, wire []byte, depth int) bool {
+	next := 0 // the field that may come next
+	var oneofs uint64
+	for pos := 0; pos < len(wire); {
+		tag, n := varint(wire[pos:])
+		num := protowire.Number(tag >> 3)
+		if n <= 0 || tag>>3 > uint64(protowire.MaxValidNumber) || num < protowire.MinValidNumber {
+			return w.fail(errMalformed)
+		}
+		f := mp.number(num)
+		if f == nil || !f.takes(tag) {
+			if f == nil && mp.extendable {
+				return w.outOfOrder(mp)
+			}
+			size := protowire.ConsumeFieldValue(num, protowireType(tag), wire[pos+n:])
+			if size < 0 {
+				return w.fail(errMalformed)
+			}
+			pos += n + size
 			continue
 		}
+		if f.index < next {
+			return w.outOfOrder(mp)
+		}
+		if f.oneof >= 0 {
+			bit := uint64(1) << (f.oneof & 63)
+			if f.oneof > 63 || oneofs&bit != 0 {
+				return w.outOfOrder(mp)
+			}
+			oneofs |= bit
+		}
+		if w.engine.emitDefaults {
+			w.zeroMembers(mp.fields[next:f.index])
+		}
+		next = f.index + 1
 		mark := len(w.out)
-		if !first {
-			w.out = append(w.out, ',')
+		w.memberName(f)
+		var unset, ok bool
+		switch {
+		case f.list:
+			w.out = append(w.out, '[')
+			n, ok = w.elements(f, wire[pos:], depth)
+			unset = w.out[len(w.out)-1] == '['
+			w.out = append(w.out, ']')
+		case f.isMap:
+			base := len(w.entries)
+			n, ok = w.collect(f, wire[pos:], depth)
+			ok = ok && w.writeEntries(f, base, depth)
+		default:
+			pos += n
+			n, unset, ok = w.singular(f, wire[pos:], depth)
+			unset = unset && !f.presence
 		}
-		w.out = append(w.out, f.key...)
-		if s.unset() {
-			w.out = append(w.out, f.zero...)
-			first = false
-			continue
-		}
-		unset, ok := w.field(f, wire, s, depth)
 		if !ok {
 			return false
 		}
 		if unset && !w.engine.emitDefaults {
 			w.out = w.out[:mark]
-			continue
 		}
-		first = false
+		pos += n
 	}
-	w.spans = w.spans[:base]
-	w.out = append(w.out, '}')
+	if w.engine.emitDefaults {
+		w.zeroMembers(mp.fields[next:])
+	}
 	return true
 }
 
-// field writes the value of a field of a message at depth. unset: the field
-// is on the wire, but with what counts as unset.
-func (w *writer) field(f *fieldPlan, wire []byte, s span, depth int) (unset, ok bool) {
-	switch {
-	case f.list:
-		return w.list(f, wire[s.start:s.end], depth)
-	case f.isMap:
-		return false, w.mapField(f, wire[s.start:s.end], depth)
-	case f.message != nil:
-		return false, w.nested(f.message, wire[s.start:s.end], depth)
+// memberName begins a member. Only the first of an object has a brace before it.
+func (w *writer) memberName(f *fieldPlan) {
+	name := f.member
+	if w.out[len(w.out)-1] == '{' {
+		name = name[1:]
 	}
-	_, zero, ok := w.scalar(f, wire[s.start:s.end])
-	return zero && !f.presence, ok
+	w.out = append(w.out, name...)
 }
 
-// list writes the records of a repeated field, packed or not, as an array.
-func (w *writer) list(f *fieldPlan, wire []byte, depth int) (empty, ok bool) {
-	w.out = append(w.out, '[')
-	empty = true
-	for len(wire) > 0 {
-		tag, n := varint(wire)
-		wire = wire[n:]
-		if tag == f.tag && f.message == nil && f.packable() {
-			// One value.
-			if w.full() {
-				return false, false
-			}
-			if !empty {
-				w.out = append(w.out, ',')
-			}
-			empty = false
-			n, _, ok := w.scalar(f, wire)
-			if !ok {
-				return false, false
-			}
-			wire = wire[n:]
-			continue
+// zeroMembers writes the members of fields that are not set.
+func (w *writer) zeroMembers(fields []*fieldPlan) {
+	for _, f := range fields {
+		if !f.omitUnset {
+			w.memberName(f)
+			w.out = append(w.out, f.zero...)
 		}
+	}
+}
+
+// singular writes the value that wire begins with, after its tag, and tells
+// its size on the wire. zero: it is the zero value of a scalar.
+func (w *writer) singular(f *fieldPlan, wire []byte, depth int) (n int, zero, ok bool) {
+	switch protowireType(f.tag) {
+	case protowire.BytesType:
 		size, n := varint(wire)
-		content := wire[n : n+int(size)]
-		wire = wire[n+int(size):]
+		if n <= 0 || size > uint64(len(wire)-n) {
+			return 0, false, w.fail(errMalformed)
+		}
+		end := n + int(size)
+		if f.message != nil {
+			return end, false, w.value(f.message, wire[n:end], depth+1)
+		}
+		_, zero, ok = w.scalar(f, wire[n:end])
+		return end, zero, ok
+	case protowire.StartGroupType:
+		content, n := protowire.ConsumeGroup(f.num, wire)
+		if n < 0 {
+			return 0, false, w.fail(errMalformed)
+		}
+		return n, false, w.group(f, content, depth)
+	default:
+		return w.scalar(f, wire)
+	}
+}
+
+// maxGroupDepth is how deeply groups may be nested. The end of each is looked
+// for before it is written.
+const maxGroupDepth = 100
+
+// group writes the content of a group.
+func (w *writer) group(f *fieldPlan, content []byte, depth int) bool {
+	if w.groups++; w.groups > maxGroupDepth {
+		return w.fail(errTooDeep)
+	}
+	ok := w.value(f.message, content, depth+1)
+	w.groups--
+	return ok
+}
+
+// takes tells whether the field's values come with the tag's wire type; those
+// that come with another are unknown fields.
+func (f *fieldPlan) takes(tag uint64) bool {
+	return tag == f.tag || tag == f.runTag
+}
+
+// elements writes the elements of a list that come at once, from the tag of
+// the first on, with the array open, and tells their size on the wire. It
+// ends where another field begins.
+func (w *writer) elements(f *fieldPlan, wire []byte, depth int) (pos int, ok bool) {
+	for pos < len(wire) {
+		tag, n := varint(wire[pos:])
+		if n <= 0 || !f.takes(tag) {
+			return pos, true
+		}
+		pos += n
 		if tag == f.tag {
-			if w.full() {
-				return false, false
+			w.comma()
+			if n, _, ok = w.singular(f, wire[pos:], depth); !ok || w.full() {
+				return 0, false
 			}
-			if !empty {
-				w.out = append(w.out, ',')
-			}
-			empty = false
-			if f.message != nil {
-				ok = w.nested(f.message, content, depth)
-			} else {
-				_, _, ok = w.scalar(f, content)
-			}
-			if !ok {
-				return false, false
-			}
+			pos += n
 			continue
 		}
-		// A packed run.
-		for len(content) > 0 {
-			if w.full() {
-				return false, false
+		size, n := varint(wire[pos:])
+		if n <= 0 || size > uint64(len(wire)-pos-n) {
+			return 0, w.fail(errMalformed)
+		}
+		run := wire[pos+n : pos+n+int(size)]
+		pos += n + int(size)
+		for len(run) > 0 {
+			w.comma()
+			if n, _, ok = w.scalar(f, run); !ok || w.full() {
+				return 0, false
 			}
-			if !empty {
-				w.out = append(w.out, ',')
-			}
-			empty = false
-			n, _, ok := w.scalar(f, content)
-			if !ok {
-				return false, false
-			}
-			content = content[n:]
+			run = run[n:]
 		}
 	}
-	w.out = append(w.out, ']')
-	return empty, true
+	return pos, true
 }
 
-// mapEntry is one entry of a map. A key that is no string is in number, a
-// signed one with the sign bit flipped, so that the order is that of uint64.
-type mapEntry struct {
-	text   []byte
-	number uint64
-	value  []byte
-	// hasValue: the value is on the wire.
-	hasValue bool
-}
-
-// mapField writes the records of a map as an object, in the order of its keys.
-func (w *writer) mapField(f *fieldPlan, wire []byte, depth int) bool {
-	base := len(w.entries)
-	for len(wire) > 0 {
-		_, n := varint(wire)
-		size, m := varint(wire[n:])
-		wire = wire[n+m:]
-		e, ok := scanEntry(f, wire[:size])
-		if !ok {
-			return false
-		}
-		w.entries = append(w.entries, e)
-		wire = wire[size:]
+// comma parts elements. Only the first of an array has a bracket before it.
+func (w *writer) comma() {
+	if w.out[len(w.out)-1] != '[' {
+		w.out = append(w.out, ',')
 	}
-	entries := w.entries[base:]
-	slices.SortFunc(entries, compareEntries)
-	w.out = append(w.out, '{')
-	for i := range entries {
-		if i > 0 {
-			if compareEntries(entries[i-1], entries[i]) == 0 {
-				return false
-			}
-			w.out = append(w.out, ',')
-		}
-		if w.full() {
-			return false
-		}
-		// Not held across the nested writes: they may move the entries.
-		e := w.entries[base+i]
-		if !w.mapKey(f.mapKey.kind, e) {
-			return false
-		}
-		w.out = append(w.out, ':')
-		ok := true
-		switch {
-		case f.mapValue.message != nil:
-			ok = w.nested(f.mapValue.message, e.value, depth)
-		case e.hasValue:
-			_, _, ok = w.scalar(f.mapValue, e.value)
-		default:
-			w.unsetScalar(f.mapValue)
-		}
-		if !ok {
-			return false
-		}
-	}
-	clear(w.entries[base:])
-	w.entries = w.entries[:base]
-	w.out = append(w.out, '}')
-	return true
-}
-
-func compareEntries(a, b mapEntry) int {
-	if c := cmp.Compare(a.number, b.number); c != 0 {
-		return c
-	}
-	return bytes.Compare(a.text, b.text)
-}
-
-// scanEntry reads one entry of a map.
-func scanEntry(f *fieldPlan, wire []byte) (e mapEntry, ok bool) {
-	if signed(f.mapKey.kind) {
-		e.number = signFlip
-	}
-	hasKey := false
-	for pos := 0; pos < len(wire); {
-		tag, n := varint(wire[pos:])
-		if n <= 0 {
-			return e, false
-		}
-		start, end := valueSpan(wire, pos+n, protowireType(tag))
-		switch {
-		case end < 0:
-			return e, false
-		case tag == f.mapKey.tag && !hasKey:
-			hasKey = true
-			if f.mapKey.kind == protoreflect.StringKind {
-				e.text = wire[start:end]
-			} else {
-				e.number = keyNumber(f.mapKey.kind, wire[start:end])
-			}
-		case tag == f.mapValue.tag && !e.hasValue:
-			e.hasValue, e.value = true, wire[start:end]
-		default:
-			return e, false
-		}
-		pos = end
-	}
-	return e, true
-}
-
-const signFlip = 1 << 63
-
-func signed(k protoreflect.Kind) bool {
-	switch k {
-	case protoreflect.Int32Kind, protoreflect.Int64Kind, protoreflect.Sint32Kind, protoreflect.Sint64Kind,
-		protoreflect.Sfixed32Kind, protoreflect.Sfixed64Kind:
-		return true
-	default:
-		return false
-	}
-}
-
-// keyNumber is a key's place in the order of the map.
-func keyNumber(k protoreflect.Kind, value []byte) uint64 {
-	switch {
-	case k == protoreflect.BoolKind:
-		if v, _ := varint(value); v != 0 {
-			return 1
-		}
-		return 0
-	case signed(k):
-		v, _ := signedValue(k, value)
-		return uint64(v) ^ signFlip
-	default:
-		v, _ := unsignedValue(k, value)
-		return v
-	}
-}
-
-// mapKey writes a key, as a string whatever its kind.
-func (w *writer) mapKey(k protoreflect.Kind, e mapEntry) (ok bool) {
-	switch {
-	case k == protoreflect.StringKind:
-		w.out, ok = appendString(w.out, e.text)
-		return ok
-	case k == protoreflect.BoolKind:
-		w.out = append(w.out, '"')
-		w.out = strconv.AppendBool(w.out, e.number == 1)
-	case signed(k):
-		w.out = append(w.out, '"')
-		w.out = strconv.AppendInt(w.out, int64(e.number^signFlip), 10)
-	default:
-		w.out = append(w.out, '"')
-		w.out = strconv.AppendUint(w.out, e.number, 10)
-	}
-	w.out = append(w.out, '"')
-	return true
-}
-
-// nested writes a message. depth is that of the message it is in.
-func (w *writer) nested(mp *messagePlan, wire []byte, depth int) bool {
-	switch {
-	case mp.special == isTimestamp:
-		return w.timestamp(wire)
-	case mp.special == isDuration:
-		return w.duration(wire)
-	case mp.special == isWrapper:
-		return w.wrapper(mp, wire)
-	case mp.isPlain():
-		return w.message(mp, wire, depth+1)
-	default:
-		return w.foreign(mp, wire)
-	}
-}
-
-// foreign lets the slow engine write one message inside another.
-func (w *writer) foreign(mp *messagePlan, wire []byte) bool {
-	out, err := guard(w.out, func() ([]byte, error) {
-		msg := dynamicpb.NewMessage(mp.desc)
-		if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: w.engine.types}).Unmarshal(wire, msg); err != nil {
-			return nil, err
-		}
-		return w.engine.appendJSON(w.out, msg, w.limit-len(w.out))
-	})
-	w.tooLarge = errors.Is(err, ErrResponseTooLarge)
-	if err != nil {
-		return false
-	}
-	w.out = compact(out, len(w.out))
-	return true
 }

@@ -2,9 +2,9 @@ package transcode
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"math"
 	"strconv"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -16,8 +16,7 @@ import (
 func (w *writer) scalar(f *fieldPlan, wire []byte) (n int, zero, ok bool) {
 	switch f.kind {
 	case protoreflect.StringKind:
-		w.out, ok = appendString(w.out, wire)
-		return len(wire), len(wire) == 0, ok
+		return len(wire), len(wire) == 0, w.text(f, wire)
 	case protoreflect.BytesKind:
 		w.out = append(w.out, '"')
 		w.out = base64.StdEncoding.AppendEncode(w.out, wire)
@@ -25,22 +24,28 @@ func (w *writer) scalar(f *fieldPlan, wire []byte) (n int, zero, ok bool) {
 		return len(wire), len(wire) == 0, true
 	case protoreflect.BoolKind:
 		v, n := varint(wire)
+		if n <= 0 {
+			return 0, false, w.fail(errMalformed)
+		}
 		w.out = strconv.AppendBool(w.out, v != 0)
-		return n, v == 0, n > 0
+		return n, v == 0, true
 	case protoreflect.EnumKind:
 		v, n := varint(wire)
+		if n <= 0 {
+			return 0, false, w.fail(errMalformed)
+		}
 		w.enum(f.enum, int32(v))
-		return n, int32(v) == 0, n > 0
+		return n, int32(v) == 0, true
 	case protoreflect.FloatKind:
 		if len(wire) < 4 {
-			return 0, false, false
+			return 0, false, w.fail(errMalformed)
 		}
 		bits := fixed32(wire)
 		w.out = appendFloat(w.out, float64(math.Float32frombits(bits)), 32)
 		return 4, bits == 0, true
 	case protoreflect.DoubleKind:
 		if len(wire) < 8 {
-			return 0, false, false
+			return 0, false, w.fail(errMalformed)
 		}
 		bits := fixed64(wire)
 		w.out = appendFloat(w.out, math.Float64frombits(bits), 64)
@@ -50,7 +55,7 @@ func (w *writer) scalar(f *fieldPlan, wire []byte) (n int, zero, ok bool) {
 	}
 }
 
-// integer writes an integer, one of 64 bits in quotes.
+// integer writes an integer, one of 64 bits in quotes unless numbers are wanted.
 func (w *writer) integer(k protoreflect.Kind, wire []byte) (n int, zero, ok bool) {
 	quoted := bitSize(k) == 64 && !w.engine.int64Numbers
 	if quoted {
@@ -70,7 +75,10 @@ func (w *writer) integer(k protoreflect.Kind, wire []byte) (n int, zero, ok bool
 	if quoted {
 		w.out = append(w.out, '"')
 	}
-	return n, zero, n > 0
+	if n <= 0 {
+		return 0, false, w.fail(errMalformed)
+	}
+	return n, zero, true
 }
 
 // signedValue reads a signed integer and its size, which is not positive if
@@ -141,14 +149,18 @@ func (w *writer) enum(e *enumPlan, n int32) {
 	w.out = strconv.AppendInt(w.out, int64(n), 10)
 }
 
-// unsetScalar writes the zero value of a map's value or a wrapper's.
-func (w *writer) unsetScalar(f *fieldPlan) {
-	var none [8]byte
-	wire := none[:]
-	if f.kind == protoreflect.StringKind || f.kind == protoreflect.BytesKind {
-		wire = nil
+// defaultValue writes the value of a scalar, string, bytes or enum field that is not set.
+func (w *writer) defaultValue(f *fieldPlan) bool {
+	_, _, ok := w.scalar(f, f.unset)
+	return ok
+}
+
+// text writes a string.
+func (w *writer) text(f *fieldPlan, s []byte) (ok bool) {
+	if w.out, ok = appendString(w.out, s); !ok {
+		return w.failIn(f, errNotUTF8)
 	}
-	w.scalar(f, wire)
+	return true
 }
 
 // appendFloat appends a number as protojson does: like JavaScript's, but for
@@ -181,95 +193,15 @@ func appendFloat(dst []byte, v float64, bits int) []byte {
 	return dst
 }
 
-// secondsOf reads the content of a Timestamp or Duration.
-func secondsOf(wire []byte) (seconds, nanos int64, ok bool) {
-	const secondsTag, nanosTag = 1 << 3, 2 << 3
-	var hasSeconds, hasNanos bool
-	for len(wire) > 0 {
-		tag := wire[0]
-		v, n := varint(wire[1:])
-		if n <= 0 {
-			return 0, 0, false
-		}
-		switch {
-		case tag == secondsTag && !hasSeconds:
-			seconds, hasSeconds = int64(v), true
-		case tag == nanosTag && !hasNanos:
-			nanos, hasNanos = int64(int32(v)), true
-		default:
-			return 0, 0, false
-		}
-		wire = wire[1+n:]
+// varint reads a varint and its size, which is not positive if it is malformed.
+func varint(b []byte) (uint64, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
 	}
-	return seconds, nanos, true
+	return protowire.ConsumeVarint(b)
 }
 
-const nanosPerSecond = int64(time.Second)
-
-// timestamp writes a google.protobuf.Timestamp.
-func (w *writer) timestamp(wire []byte) bool {
-	seconds, nanos, ok := secondsOf(wire)
-	if !ok || seconds < minTimestamp || seconds > maxTimestamp || nanos < 0 || nanos >= nanosPerSecond {
-		return false
-	}
-	w.out = append(w.out, '"')
-	w.out = time.Unix(seconds, 0).UTC().AppendFormat(w.out, "2006-01-02T15:04:05")
-	w.fraction(nanos)
-	w.out = append(w.out, 'Z', '"')
-	return true
-}
-
-// duration writes a google.protobuf.Duration.
-func (w *writer) duration(wire []byte) bool {
-	seconds, nanos, ok := secondsOf(wire)
-	if !ok || seconds < -maxDuration || seconds > maxDuration || nanos <= -nanosPerSecond || nanos >= nanosPerSecond ||
-		(seconds > 0 && nanos < 0) || (seconds < 0 && nanos > 0) {
-		return false
-	}
-	w.out = append(w.out, '"')
-	if seconds < 0 || nanos < 0 {
-		w.out = append(w.out, '-')
-		seconds, nanos = -seconds, -nanos
-	}
-	w.out = strconv.AppendInt(w.out, seconds, 10)
-	w.fraction(nanos)
-	w.out = append(w.out, 's', '"')
-	return true
-}
-
-// fraction writes nanoseconds with 0, 3, 6 or 9 digits.
-func (w *writer) fraction(nanos int64) {
-	if nanos == 0 {
-		return
-	}
-	// Ten digits, the first of which becomes the point.
-	start := len(w.out)
-	w.out = strconv.AppendInt(w.out, nanosPerSecond+nanos, 10)
-	w.out[start] = '.'
-	for range 2 {
-		if n := len(w.out); string(w.out[n-3:]) == "000" {
-			w.out = w.out[:n-3]
-		}
-	}
-}
-
-// wrapper writes a google.protobuf wrapper as the value in it.
-func (w *writer) wrapper(mp *messagePlan, wire []byte) bool {
-	f := mp.fields[0]
-	if len(wire) == 0 {
-		w.unsetScalar(f)
-		return true
-	}
-	tag, n := varint(wire)
-	if n <= 0 || tag != f.tag {
-		return false
-	}
-	start, end := valueSpan(wire, n, protowireType(tag))
-	if end != len(wire) {
-		return false
-	}
-	_, _, ok := w.scalar(f, wire[start:end])
-	return ok
-}
+func fixed32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+func fixed64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
 func protowireType(tag uint64) protowire.Type { return protowire.Type(tag & 7) }
