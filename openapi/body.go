@@ -132,10 +132,10 @@ func (s *schemas) answer(r *routes.Route, errors string) object {
 	if schema == nil {
 		schema = s.message(output)
 	}
+	if errors == errorsEnvelope {
+		schema = envelopeOf(schema)
+	}
 	if !r.ServerStreams {
-		if errors == errorsEnvelope {
-			schema = envelopeOf(schema)
-		}
 		return object{{"description", "OK"}, {"content", object{{mediaJSON, mediaOf(schema)}}}}
 	}
 	return object{

@@ -91,23 +91,30 @@ func problemSchema() object {
 			{"title", object{{"type", "string"}}},
 			{"status", object{{"type", "integer"}, {"description", "The HTTP status."}}},
 			{"detail", object{{"type", "string"}}},
-			{"code", object{{"description", "The gRPC code."}}},
+			{"code", object{{"type", "string"}, {"description", "The name of the gRPC code (google.rpc.Code)."}}},
+			{"reason", object{{"type", "string"}, {"description", "That of the google.rpc.ErrorInfo among the details."}}},
 			{"details", details()},
 		}},
-		{"additionalProperties", true},
+		{"required", texts("title", "status", "detail", "code")},
 	}
 }
 
 func envelopeSchema() object {
 	return object{
 		{"type", "object"},
-		{"description", "An answer or an error."},
+		{"description", "An error, in the same form as answers."},
 		{"properties", object{
-			{"code", object{{"type", "integer"}, {"description", "0, or the gRPC code of the error."}}},
+			{"code", object{{"type", "integer"}, {"description", "The gRPC code; 0 is of answers alone."}}},
 			{"msg", object{{"type", "string"}}},
-			{"data", object{}},
+			{"data", object{
+				{"type", texts("object", "null")},
+				{"properties", object{
+					{"reason", object{{"type", "string"}, {"description", "That of the google.rpc.ErrorInfo among the details."}}},
+					{"details", details()},
+				}},
+			}},
 		}},
-		{"required", texts("code", "msg")},
+		{"required", texts("code", "msg", "data")},
 	}
 }
 
@@ -120,6 +127,6 @@ func envelopeOf(schema object) object {
 			{"msg", object{{"type", "string"}}},
 			{"data", schema},
 		}},
-		{"required", texts("code", "data")},
+		{"required", texts("code", "msg", "data")},
 	}
 }

@@ -67,8 +67,9 @@ func (b *builder) operation(r *routes.Route, p path, names []string, id string) 
 // describe the items of a stream.
 const streamsText = "**Streams** are one JSON value a line (`application/x-ndjson`), a JSON array of them (`application/json`), or, " +
 	"of answers, events whose data is one JSON value each (`text/event-stream`). The schema of the first and the last " +
-	"is that of one value. A failure after the first message is told in the stream: as its last value, under `error`, or as " +
-	"an event named `error`. A WebSocket opened at a stream's path carries the messages both ways, one JSON value a frame."
+	"is that of one value. A failure after the first message is the stream's last value: an object with the error under " +
+	"`error` (an envelope where answers are envelopes), or an event named `error`; an array is left open then, and the connection " +
+	"cut off. Events end with one named `end`. A WebSocket opened at a stream's path carries the messages both ways, one JSON value a frame."
 
 // jsonText says what holds for all JSON.
 const jsonText = "**JSON** is that of the protobuf JSON mapping. Requests may also give a field by its name in the .proto file, " +

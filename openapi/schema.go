@@ -67,15 +67,22 @@ func (s *schemas) objectOf(md protoreflect.MessageDescriptor, without map[protor
 	o.setText("description", text)
 	o.setTrue("deprecated", isDeprecated(md))
 	properties := make(object, 0, md.Fields().Len())
+	at := make(map[string]int, md.Fields().Len())
 	var required array
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
 		if without[fd.Number()] {
 			continue
 		}
-		properties.set(s.name(fd), s.field(fd))
+		name := s.name(fd)
+		if i, ok := at[name]; ok { // proto2 allows two fields of one JSON name
+			properties[i].value = object{{"description", "Two fields have this name."}}
+			continue
+		}
+		at[name] = len(properties)
+		properties.set(name, s.field(fd))
 		if fd.Cardinality() == protoreflect.Required {
-			required = append(required, s.name(fd))
+			required = append(required, name)
 		}
 	}
 	if len(properties) > 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -44,12 +45,15 @@ func (o *object) setTrue(key string, value bool) {
 	}
 }
 
+// index finds a member; -1: there is none.
+func (o object) index(key string) int {
+	return slices.IndexFunc(o, func(m member) bool { return m.key == key })
+}
+
 // get gives a member's value; nil: there is none.
 func (o object) get(key string) any {
-	for _, m := range o {
-		if m.key == key {
-			return m.value
-		}
+	if i := o.index(key); i >= 0 {
+		return o[i].value
 	}
 	return nil
 }

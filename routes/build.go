@@ -3,6 +3,7 @@ package routes
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -275,6 +276,7 @@ func (b *builder) addHTTP(m *method, bi binding, source string, p policy) {
 	var err error
 	if r.Transcoder, err = compile(m, transcode.Binding{
 		Body: bi.body, ResponseBody: bi.responseBody, Vars: bi.template.FieldPaths(),
+		UpdateMask: bi.method == http.MethodPatch,
 	}); err != nil {
 		b.faultf(bi.key, "", "%s: %w", r.describe(), err)
 		return
