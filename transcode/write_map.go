@@ -140,7 +140,7 @@ func (w *writer) writeEntries(f *fieldPlan, base, depth int) bool {
 			return false
 		}
 		w.out = append(w.out, ':')
-		ok := true
+		var ok bool
 		switch {
 		case f.mapValue.message != nil:
 			ok = w.value(f.mapValue.message, e.value, depth+1)
