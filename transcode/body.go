@@ -1,7 +1,10 @@
 package transcode
 
 import (
+	"encoding/binary"
 	"fmt"
+	"slices"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -142,8 +145,70 @@ func (m *Method) AppendChunk(dst, chunk []byte) ([]byte, error) {
 	if m.requestKind != RawBody {
 		return dst, newError("", "the request has no raw body")
 	}
-	start := len(dst)
+	size := protowire.SizeTag(httpBodyData) + protowire.SizeBytes(len(chunk))
+	dst = appendHeads(slices.Grow(dst, size+maxHead*len(m.body)), m.body, size)
 	dst = protowire.AppendTag(dst, httpBodyData, protowire.BytesType)
 	dst = protowire.AppendBytes(dst, chunk)
-	return wrap(dst, start, m.body), nil
+	return appendTails(dst, m.body), nil
+}
+
+// appendRaw appends the first message of a raw body. The sizes are known, so
+// that the data is copied once.
+func (m *Method) appendRaw(dst []byte, in Input) ([]byte, error) {
+	if !utf8.ValidString(in.ContentType) {
+		return dst, newError("", "the content type is not valid UTF-8")
+	}
+	size := 0
+	if in.ContentType != "" {
+		size += protowire.SizeTag(httpBodyContentType) + protowire.SizeBytes(len(in.ContentType))
+	}
+	if len(in.Body) > 0 {
+		size += protowire.SizeTag(httpBodyData) + protowire.SizeBytes(len(in.Body))
+	}
+	dst = appendHeads(slices.Grow(dst, size+maxHead*len(m.body)), m.body, size)
+	if in.ContentType != "" {
+		dst = protowire.AppendTag(dst, httpBodyContentType, protowire.BytesType)
+		dst = protowire.AppendString(dst, in.ContentType)
+	}
+	if len(in.Body) > 0 {
+		dst = protowire.AppendTag(dst, httpBodyData, protowire.BytesType)
+		dst = protowire.AppendBytes(dst, in.Body)
+	}
+	return appendTails(dst, m.body), nil
+}
+
+// maxHead is how long the tag and length before a message are at the most.
+const maxHead = 5 + binary.MaxVarintLen64
+
+// appendHeads appends what comes before size bytes of the message at the end of a path.
+func appendHeads(dst []byte, path []*fieldPlan, size int) []byte {
+	for i, f := range path {
+		dst = protowire.AppendVarint(dst, f.tag)
+		if f.kind != protoreflect.GroupKind {
+			dst = protowire.AppendVarint(dst, uint64(sizeInside(path[i+1:], size)))
+		}
+	}
+	return dst
+}
+
+// sizeInside is the size of a message that holds size bytes at the end of a path.
+func sizeInside(path []*fieldPlan, size int) int {
+	for i := len(path) - 1; i >= 0; i-- {
+		if f := path[i]; f.kind == protoreflect.GroupKind {
+			size += 2 * protowire.SizeVarint(f.tag)
+		} else {
+			size = protowire.SizeVarint(f.tag) + protowire.SizeBytes(size)
+		}
+	}
+	return size
+}
+
+// appendTails appends what comes after the message at the end of a path.
+func appendTails(dst []byte, path []*fieldPlan) []byte {
+	for i := len(path) - 1; i >= 0; i-- {
+		if f := path[i]; f.kind == protoreflect.GroupKind {
+			dst = protowire.AppendTag(dst, f.num, protowire.EndGroupType)
+		}
+	}
+	return dst
 }

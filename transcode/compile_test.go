@@ -107,28 +107,24 @@ func TestCompileFalseWellKnownType(t *testing.T) {
 	}
 }
 
-// TestTwinsAreProtojsons: of a message in which two fields have one JSON name,
-// the direct engine could not say which is meant.
-func TestTwinsAreProtojsons(t *testing.T) {
-	m := compile(t, twins, transcode.Binding{Body: "*"}, defaults)
-	for _, body := range []string{`{"fooBar":1}`, `{"foo_bar":1,"fooBar":"x"}`, `{}`} {
-		if _, ok := m.DirectBody(nil, []byte(body)); ok {
-			t.Errorf("the direct engine takes %s", body)
-		}
-	}
-}
-
-// TestBodyOfClashingField: the engines agree on the field that the body is,
-// also where its proto name is another's JSON name.
+// TestBodyOfClashingField: the body is the field that the binding names, also
+// where its proto name is another's JSON name, or its JSON name another's too.
 func TestBodyOfClashingField(t *testing.T) {
-	m := compile(t, "everything.Service.EchoClashing", transcode.Binding{Body: "bar"}, defaults)
-	slow, err := m.SlowBody(nil, []byte("1"))
-	if direct, ok := m.DirectBody(nil, []byte("1")); err != nil || !ok || string(direct) != string(slow) {
-		t.Errorf("direct % x (%v), slow % x (%v)", direct, ok, slow, err)
-	}
-	_, err = transcode.Compile(method(t, twins), transcode.Binding{Body: "fooBar"}, defaults, testSchema().types)
-	if want := `body "fooBar": another field has the JSON name "fooBar" too`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("err = %v, want …%s…", err, want)
+	for _, tt := range []struct {
+		method protoreflect.FullName
+		field  string
+		body   string
+		want   string
+	}{
+		{"everything.Service.EchoClashing", "bar", "1", "\x10\x01"},
+		{twins, "foo_bar", "1", "\x08\x01"},
+		{twins, "fooBar", `"x"`, "\x12\x01x"},
+	} {
+		m := compile(t, tt.method, transcode.Binding{Body: tt.field}, defaults)
+		got, err := m.AppendRequest(nil, transcode.Input{Body: []byte(tt.body)})
+		if err != nil || string(got) != tt.want {
+			t.Errorf("%s: %q, err = %v, want %q", tt.field, got, err, tt.want)
+		}
 	}
 }
 
