@@ -88,6 +88,9 @@ func (f *callError) writeHints(h http.Header) {
 	if len(f.allow) > 0 {
 		setAllow(h, f.allow)
 	}
+	if f.Reason == errContentEncoding.Reason {
+		h.Set("Accept-Encoding", "gzip, zstd") // RFC 9110, 12.5.3
+	}
 	if f.HTTPStatus() == http.StatusUnauthorized && f.backend == nil {
 		h.Set("Www-Authenticate", `Bearer realm="rpcgate"`)
 	}
@@ -105,7 +108,15 @@ var (
 	}
 	errContentEncoding = &callError{
 		Code: codes.InvalidArgument, Reason: "CONTENT_ENCODING_UNSUPPORTED", httpStatus: http.StatusUnsupportedMediaType,
-		Message: "compressed request bodies are not accepted; send the body without Content-Encoding",
+		Message: "the request body's Content-Encoding is not known; send it as gzip or zstd, or not compressed",
+	}
+	errNotJSON = &callError{
+		Code: codes.InvalidArgument, Reason: "CONTENT_TYPE_UNSUPPORTED", httpStatus: http.StatusUnsupportedMediaType,
+		Message: "the route takes no form bodies; send JSON with Content-Type: application/json",
+	}
+	errUploadedTooLarge = &callError{
+		Code: codes.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", httpStatus: http.StatusRequestEntityTooLarge,
+		Message: "a message of the request body is larger than this gateway accepts",
 	}
 	// A wrong number of messages is UNIMPLEMENTED to gRPC (its statuscodes.md,
 	// "cardinality violation"): the caller takes the method for another kind.
@@ -164,7 +175,7 @@ func describe(err error) *callError {
 }
 
 var errorTable = []func(error) *callError{
-	describePanic, describeRouting, describeAuth, describeInput, describeForward, describeContext, describeExchange,
+	describePanic, describeRouting, describeAuth, describeInput, describeAnswer, describeForward, describeContext, describeExchange,
 }
 
 func describePanic(err error) *callError {
@@ -237,6 +248,21 @@ func describeInput(err error) *callError {
 		f := badRequest("BAD_REQUEST", bad.Error())
 		f.field = bad.Field
 		return f
+	}
+	return nil
+}
+
+// describeAnswer is for a backend's message that has no form for the caller.
+func describeAnswer(err error) *callError {
+	var bad *transcode.ResponseError
+	switch {
+	case errors.Is(err, transcode.ErrResponseTooLarge):
+		return &callError{
+			Code: codes.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", httpStatus: http.StatusBadGateway,
+			Message: "the backend's answer is too large as JSON",
+		}
+	case errors.As(err, &bad):
+		return &callError{Code: codes.Internal, Reason: "BAD_RESPONSE", Message: "the backend's answer does not fit its descriptor"}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/gateway/wire"
 	"github.com/rpcgate/rpcgate/routes"
 )
 
@@ -19,7 +20,11 @@ type httpFront struct {
 	proxies trustedProxies
 	buffers *buffers
 	speaks  [protocolCount]bool
-	json    *jsonFront
+	// gzip and zstd, bounded by the largest body.
+	compressors *wire.Compressors
+	json        *jsonFront
+	ws          *wsFront
+	docs        *docs // nil: not on this port
 }
 
 func newHTTPFront(g *Gateway, cfg config.HTTP) (*httpFront, error) {
@@ -27,12 +32,21 @@ func newHTTPFront(g *Gateway, cfg config.HTTP) (*httpFront, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &httpFront{g: g, cfg: cfg, proxies: proxies, buffers: new(buffers)}
+	f := &httpFront{
+		g: g, cfg: cfg, proxies: proxies, buffers: new(buffers),
+		compressors: wire.NewCompressors(int64(cfg.MaxBodySize)),
+	}
 	for p := range protocolCount {
 		f.speaks[p] = slices.Contains(cfg.Protocols, p.String())
 	}
 	f.speaks[protocolWebSocket] = f.speaks[protocolJSON]
-	f.json = &jsonFront{httpFront: f}
+	f.json = newJSONFront(f)
+	f.ws = &wsFront{httpFront: f, origins: newOrigins(cfg), open: new(upgrades)}
+	if cfg.OpenAPI {
+		if f.docs, err = newEdgeDocs(g); err != nil {
+			return nil, err
+		}
+	}
 	return f, nil
 }
 
@@ -45,6 +59,8 @@ func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch p := protocolOf(r); p {
 	case protocolGRPC, protocolGRPCWeb, protocolConnect:
 		f.json.refuseGRPC(w, r)
+	case protocolWebSocket:
+		f.ws.serve(w, r, snap)
 	default:
 		f.json.serve(w, r, snap)
 	}

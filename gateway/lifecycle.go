@@ -41,11 +41,11 @@ func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
 		if err != nil {
 			return err
 		}
-		srv, err := newHTTPServer(front, g.cfg.HTTP, g.log)
+		srv, err := newHTTPServer(withCORS(front, g.cfg.HTTP.CORS), g.cfg.HTTP, g.log)
 		if err != nil {
 			return err
 		}
-		g.servers = append(g.servers, httpServer(listenerHTTP, g.cfg.HTTP.Address, srv))
+		g.servers = append(g.servers, httpServer(listenerHTTP, g.cfg.HTTP.Address, srv, front.ws.open))
 	}
 	if g.cfg.GRPC.Address != config.Off {
 		g.health = newHealthServer()
@@ -56,8 +56,11 @@ func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
 		g.servers = append(g.servers, grpcServer(g.cfg.GRPC.Address, srv))
 	}
 	if g.cfg.Admin.Address != config.Off {
-		srv := newAdminServer(g, g.cfg.Admin, metrics, g.log)
-		g.servers = append(g.servers, httpServer(listenerAdmin, g.cfg.Admin.Address, srv))
+		srv, err := newAdminServer(g, g.cfg.Admin, metrics, g.log)
+		if err != nil {
+			return err
+		}
+		g.servers = append(g.servers, httpServer(listenerAdmin, g.cfg.Admin.Address, srv, new(upgrades)))
 	}
 	return nil
 }
@@ -66,7 +69,8 @@ func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
 // their callers so.
 const lastWords = time.Second
 
-func httpServer(name, address string, srv *http.Server) *server {
+// httpServer makes a server of srv and of the connections that it has given away.
+func httpServer(name, address string, srv *http.Server, open *upgrades) *server {
 	base, cutOff := context.WithCancelCause(context.Background())
 	srv.BaseContext = func(net.Listener) context.Context { return base }
 	return &server{
@@ -78,19 +82,26 @@ func httpServer(name, address string, srv *http.Server) *server {
 			return srv.Serve(l)
 		},
 		drain: func(ctx context.Context) error {
-			err := srv.Shutdown(ctx)
+			shutdown := func(ctx context.Context) error {
+				if err := srv.Shutdown(ctx); err != nil {
+					return err
+				}
+				return open.wait(ctx)
+			}
+			err := shutdown(ctx)
 			if err == nil {
 				return nil
 			}
 			cutOff(errDraining)
 			words, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 			defer cancel()
-			_ = srv.Shutdown(words) // close ends what is left
+			_ = shutdown(words) // close ends what is left
 			return err
 		},
 		close: func() {
 			cutOff(errDraining)
 			_ = srv.Close()
+			open.close()
 		},
 	}
 }
