@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/rpcgate/rpcgate/gateway/wire"
 )
 
 // limitBodyTime gives the request's body until timeout to arrive; 0: as long as
@@ -22,18 +24,29 @@ func hasBody(r *http.Request) bool {
 	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0
 }
 
-// readBody appends the request's body to dst, at most limit bytes of it.
-func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64) ([]byte, error) {
-	if enc := r.Header.Get("Content-Encoding"); hasBody(r) && enc != "" && enc != "identity" {
-		return dst, errContentEncoding
+// readBody appends the request's body to dst, decompressed; at most limit bytes
+// of it, before and after.
+func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64, all *wire.Compressors) ([]byte, error) {
+	if !hasBody(r) {
+		return dst, nil
 	}
-	return readAsSent(w, r, dst, limit)
+	compression, err := compressionOf(r.Header, all)
+	if err != nil {
+		return dst, err
+	}
+	return readUnpacked(w, r, dst, limit, compression)
 }
 
 // readAsSent appends the request's body to dst, compressed or not, at most limit
-// bytes of it. Once the body is there its time limit is lifted, so that the
-// connection can be watched for the caller's leaving.
+// bytes of it.
 func readAsSent(w http.ResponseWriter, r *http.Request, dst []byte, limit int64) ([]byte, error) {
+	return readUnpacked(w, r, dst, limit, nil)
+}
+
+// readUnpacked appends the request's body to dst, decompressed if compression is
+// not nil. Once the body is there its time limit is lifted, so that the
+// connection can be watched for the caller's leaving.
+func readUnpacked(w http.ResponseWriter, r *http.Request, dst []byte, limit int64, compression *wire.Compression) ([]byte, error) {
 	if !hasBody(r) {
 		return dst, nil
 	}
@@ -48,23 +61,46 @@ func readAsSent(w http.ResponseWriter, r *http.Request, dst []byte, limit int64)
 	} else {
 		body = http.MaxBytesReader(w, r.Body, limit)
 	}
-	dst, err := appendAll(dst, body)
-	if err == nil {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		return dst, nil
+	var err error
+	if compression == nil {
+		dst, err = appendAll(dst, body)
+	} else {
+		dst, err = appendUnpacked(dst, body, limit, compression)
 	}
+	if err != nil {
+		return dst, bodyFailure(r, err, compression)
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	return dst, nil
+}
+
+func appendUnpacked(dst []byte, body io.Reader, limit int64, compression *wire.Compression) ([]byte, error) {
+	unpacked, err := compression.NewReader(body, limit)
+	if err != nil {
+		return dst, err
+	}
+	defer unpacked.Close()
+	return appendAll(dst, unpacked)
+}
+
+// bodyFailure tells why a body could not be read. compression: the one that it
+// came in; nil: none.
+func bodyFailure(r *http.Request, err error, compression *wire.Compression) error {
 	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		return dst, errBodyTooLarge
+	case errors.As(err, &tooLarge), errors.Is(err, wire.ErrTooLarge):
+		return errBodyTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return dst, errBodyTimeout
+		return errBodyTimeout
 	case r.Context().Err() != nil:
-		return dst, r.Context().Err()
+		return r.Context().Err()
 	}
 	f := badRequest("BAD_BODY", "the request body could not be read to its end")
+	if compression != nil {
+		f.Message = "the request body is not valid " + compression.Name()
+	}
 	f.cause = err
-	return dst, f
+	return f
 }
 
 // appendAll is io.ReadAll into a slice that may have room already.

@@ -88,9 +88,10 @@ func appendFailure(dst []byte, failure *callError, r *routes.Route, format error
 }
 
 // appendStreamFailure appends a failure as it ends a stream that has begun: an
-// object that no message can be taken for it.
+// object with one member, "error"; or an envelope, as the messages are, whose
+// code tells them apart.
 func appendStreamFailure(dst []byte, failure *callError, r *routes.Route, format errorFormat) []byte {
-	if format == errorsEnvelope { // whose code tells
+	if format == errorsEnvelope {
 		return appendFailure(dst, failure, r, format)
 	}
 	dst = append(dst, `{"error":`...)

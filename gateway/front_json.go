@@ -5,10 +5,23 @@ import (
 	"strings"
 
 	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/gateway/wire"
 )
 
 // jsonFront is the front end of HTTP/JSON callers.
-type jsonFront struct{ *httpFront }
+type jsonFront struct {
+	*httpFront
+	encodings []*wire.Compression // offered for answers, the preferred one first
+	vary      []string            // the Vary header of what is compressed by Accept-Encoding; shared, only read
+}
+
+func newJSONFront(f *httpFront) *jsonFront {
+	return &jsonFront{
+		httpFront: f,
+		encodings: compressions(f.compressors, f.cfg.Compression.Encodings),
+		vary:      []string{"Accept-Encoding"},
+	}
+}
 
 // serve serves one request.
 func (f *jsonFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot) {
@@ -23,12 +36,21 @@ func (f *jsonFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
+		if f.docs.answers(w, r, err) {
+			return
+		}
 		p.finish(f.unrouted(r.Context(), c, err))
 		return
 	}
 	snap.bind(c, p.match.Route)
 	f.fill(c, r, forwardedFor)
-	p.finish(f.run(r.Context(), c, snap))
+	ctx := r.Context()
+	if c.Route.ClientStreams || c.Route.ServerStreams {
+		var done func()
+		ctx, done = p.prepare()
+		defer done()
+	}
+	p.finish(f.run(ctx, c, snap))
 }
 
 // refuseGRPC answers a gRPC caller whom this port does not serve.
@@ -50,7 +72,7 @@ func (f *jsonFront) fill(c *Call, r *http.Request, forwardedFor string) {
 	if err == nil {
 		c.Metadata, err = metadataFromHTTP(r, c.rules.forRequest(), c.RequestID, c.ClientIP, forwardedFor)
 	}
-	if err == nil && r.Method == http.MethodHead && c.Route.ServerStreams {
+	if err == nil && r.Method == http.MethodHead && (c.Route.ServerStreams || c.Route.ClientStreams) {
 		err = errHeadOfStream
 	}
 	c.Malformed = err

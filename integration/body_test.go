@@ -53,8 +53,9 @@ func TestFault3Body(t *testing.T) {
 	if a := r.call(t, "POST", "/v1/echo", `{"sub":{"size":"x"}}`); !strings.Contains(a.Body, "sub.size") {
 		t.Errorf("the answer does not name sub.size: %s", a.Body)
 	}
-	a := r.call(t, "POST", "/v1/echo", `{}`, "Content-Encoding", "gzip")
+	a := r.call(t, "POST", "/v1/echo", `{}`, "Content-Encoding", "br")
 	a.failed(t, 415, codes.InvalidArgument, "CONTENT_ENCODING_UNSUPPORTED")
+	wantHeader(t, a.Header, "Accept-Encoding", "gzip, zstd")
 }
 
 // Each shape of a field is answered as protojson writes it, in each of a
