@@ -15,16 +15,25 @@ import (
 	channelz "google.golang.org/grpc/channelz/service"
 
 	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/openapi/page"
 )
 
 // readiness is what /readyz tells: off before the start is over and from the
 // first moment of the stop.
 type readiness struct{ on atomic.Bool }
 
-// newAdminServer makes the operators' server: metrics, health, profiles. It
+// newAdminServer makes the operators' server: metrics, health, profiles, the
+// documentation of the routes. It
 // authenticates nobody; the config says to keep it private.
-func newAdminServer(g *Gateway, cfg config.Admin, metrics prometheus.Gatherer, log *slog.Logger) *http.Server {
+func newAdminServer(g *Gateway, cfg config.Admin, metrics prometheus.Gatherer, log *slog.Logger) (*http.Server, error) {
 	mux := http.NewServeMux()
+	docs, err := newAdminDocs(g)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range []string{openAPIJSON, openAPIYAML, page.Prefix} {
+		mux.Handle("GET "+path, docs)
+	}
 	if metrics != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	}
@@ -50,7 +59,7 @@ func newAdminServer(g *Gateway, cfg config.Admin, metrics prometheus.Gatherer, l
 		srv.Protocols.SetUnencryptedHTTP2(true)
 		srv.Handler = withChannelz(mux)
 	}
-	return srv
+	return srv, nil
 }
 
 // withChannelz serves gRPC's channelz beside next, on the same port.

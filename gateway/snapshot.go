@@ -15,6 +15,7 @@ type snapshot struct {
 	handlers []Handler           // by routes.Route.Index
 	rules    []*headerRules      // by routes.Route.Index
 	services map[string][]string // full names, by the backend that they are routed to
+	docs     [docsPorts]docsFiles
 }
 
 // build makes a snapshot of what is known of the backends now. Routes that do

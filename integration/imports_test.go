@@ -29,6 +29,10 @@ transcode         <- config
                      # bytes to bytes; must be replaceable without a caller noticing
 routes            <- config routes/template transcode
                      # what goes where is decided without a connection or a credential
+openapi           <- config routes routes/template
+                     # a document of the table; what serves it is not its business
+openapi/page      <-
+                     # shows any document; knows nothing of routes
 discovery         <- config
                      # addresses; knows nothing of what is called there, so that servers can register with it alone
 rpcproxy/balancer <- config
@@ -41,9 +45,9 @@ telemetry         <- config
                      # rooms take a Registerer and a Logger, never telemetry
 gateway/wire      <-
                      # framing and protocol texts are readers, writers and bytes
-gateway           <- auth config gateway/wire routes rpcproxy telemetry transcode
+gateway           <- auth config gateway/wire openapi openapi/page routes rpcproxy telemetry transcode
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
-cmd/gateway       <- auth config discovery examples/shop/shopserver gateway gateway/wire routes rpcproxy rpcproxy/balancer telemetry
+cmd/gateway       <- auth config discovery examples/shop/shopserver gateway gateway/wire openapi routes rpcproxy rpcproxy/balancer telemetry
                      # wires everything; the shop is there for 'gateway demo'
 
 examples/shop/shoppb     <-

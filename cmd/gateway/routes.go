@@ -36,38 +36,49 @@ the exit status is 1.`,
 	format := outputFlag(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for backends that are asked")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if file == "" {
-			return usagef("-c FILE is missing")
-		}
-		if timeout <= 0 {
-			return usagef("--timeout must be positive")
-		}
-		cfg, err := config.Load(file)
-		if err != nil {
-			return err
-		}
-		cfg.Log.Level = "error" // what fails is told below
-		log := telemetry.NewLogger(cfg.Log, cmd.ErrOrStderr())
-		takeLogs(log)
-		p, err := wireOut(cfg, log)
-		if err != nil {
-			return err
-		}
-		defer p.close()
-		ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-		defer cancel()
-		inputs, missing := p.loadDescriptors(ctx)
-		table, err := routes.Build(inputs, cfg.Routes)
-		if err := showRoutes(cmd.OutOrStdout(), *format, table.Routes()); err != nil {
-			return err
-		}
-		told := tellRouteFaults(cmd.ErrOrStderr(), cfg, err)
-		if missing != nil {
-			return missing
-		}
-		return told
+		return withTable(cmd, file, timeout, takeLogs, func(_ *config.Config, table *routes.Table) error {
+			return showRoutes(cmd.OutOrStdout(), *format, table.Routes())
+		})
 	}
 	return cmd
+}
+
+// withTable has show show the route table of a configuration, with what would be
+// served all the same if backends do not answer or routes have faults. These are
+// told after it.
+func withTable(
+	cmd *cobra.Command, file string, timeout time.Duration, takeLogs func(*slog.Logger), show func(*config.Config, *routes.Table) error,
+) error {
+	if file == "" {
+		return usagef("-c FILE is missing")
+	}
+	if timeout <= 0 {
+		return usagef("--timeout must be positive")
+	}
+	cfg, err := config.Load(file)
+	if err != nil {
+		return err
+	}
+	cfg.Log.Level = "error" // what fails is told below
+	log := telemetry.NewLogger(cfg.Log, cmd.ErrOrStderr())
+	takeLogs(log)
+	p, err := wireOut(cfg, log)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+	defer cancel()
+	inputs, missing := p.loadDescriptors(ctx)
+	table, faults := routes.Build(inputs, cfg.Routes)
+	if err := show(cfg, table); err != nil {
+		return err
+	}
+	told := tellRouteFaults(cmd.ErrOrStderr(), cfg, faults)
+	if missing != nil {
+		return missing
+	}
+	return told
 }
 
 // tellRouteFaults writes what keeps the table from being what the file asks for.
