@@ -14,15 +14,23 @@
 // winning (a repeated field, a FieldMask or Struct, members of a oneof), the
 // body's value is taken out first, or the call is refused; see [Method.AppendRequest].
 //
-// # Two engines
+// # Bytes to bytes
 //
-// Messages of ordinary fields are compiled directly (read_*.go, write_*.go),
-// without building a message. What is legal but unusual (Any, Struct, groups,
-// extensions, a singular field twice on the wire) and what is malformed goes
-// through dynamicpb and protojson (slow.go), which thereby define what is
-// accepted, and make the errors. The two are compared by fuzzing.
+// JSON becomes wire bytes (read*.go) and wire bytes become JSON (write*.go) in
+// one pass over the input, without a message in between: what a body costs is
+// bounded by its size. Types inside Any and extensions are found by the
+// [Resolver] when they come (lookup.go).
 //
-// The reference for names, query parameters and path variables is
-// grpc-gateway's runtime (PopulateQueryParameters, PopulateFieldFromPath);
-// for bodies and answers it is protojson. Tests compare with both.
+// # What differs
+//
+// A body is taken, and means, what protojson says of it, but:
+//   - What is no JSON is refused: protojson takes an exponent without digits, {"a":1e}.
+//   - A map's key given twice is refused; protojson takes it when the first one's value was the name of no enum value, and ignored.
+//   - Messages nest 100 deep, as protobuf's C++, Java and Python implementations have it, and not 10,000.
+//   - Any inside Any counts as nesting, and what is to be looked through for types that stand after what they are the types of is bounded.
+//
+// The reference for names, query parameters, path variables and update masks
+// is grpc-gateway's runtime (PopulateQueryParameters, PopulateFieldFromPath,
+// FieldMaskFromRequestBody); for bodies and answers it is protojson. Tests
+// compare with both.
 package transcode

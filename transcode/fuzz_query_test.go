@@ -1,6 +1,7 @@
 package transcode_test
 
 import (
+	"encoding/json"
 	"net/url"
 	"strconv"
 	"strings"
@@ -82,15 +83,31 @@ func FuzzQuery(f *testing.F) {
 		m := methods[int(which)%len(methods)]
 		wire, err := m.AppendRequest(nil, transcode.Input{Body: []byte(b.body), Query: query, Vars: b.vars})
 		checkPublic(t, nil, err)
-		if (err == nil) != (wantErr == nil) {
+		if (err == nil) != (wantErr == nil) && !strictJSON(err, values) {
 			t.Fatalf("%q under %+v: err = %v, grpc-gateway says %v", query, b.binding, err, wantErr)
 		}
-		if err == nil {
+		if err == nil && wantErr == nil {
 			if got := decode(t, echo, wire); !proto.Equal(got, want) {
 				t.Fatalf("%q under %+v:\ngot  %s\nwant %s", query, b.binding, show(got), show(want))
 			}
 		}
 	})
+}
+
+// strictJSON tells whether an error is about a Value or Struct that is no JSON,
+// but protojson takes it.
+func strictJSON(err error, values url.Values) bool {
+	if err == nil || !strings.Contains(err.Error(), "not valid JSON") {
+		return false
+	}
+	for _, texts := range values {
+		for _, text := range texts {
+			if !json.Valid([]byte(text)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // again is a message of the schema's own types alone: grpc-gateway puts generated ones into it.
@@ -224,7 +241,7 @@ func FuzzPath(f *testing.F) {
 		}
 		wire, err := methods[int(which)%len(methods)].AppendRequest(nil, transcode.Input{Vars: []string{value}})
 		checkPublic(t, nil, err)
-		if (err == nil) != (wantErr == nil) {
+		if (err == nil) != (wantErr == nil) && !strictJSON(err, url.Values{path: {value}}) {
 			t.Fatalf("%s=%q: err = %v, grpc-gateway says %v", path, value, err, wantErr)
 		}
 		if err == nil {

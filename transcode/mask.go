@@ -84,21 +84,20 @@ func (w *maskWalker) join(prefix, name string) string {
 }
 
 // members calls f for each member of the object that comes next, with its
-// name; f reads the value. It tells whether there was an object.
-func (w *maskWalker) members(f func(name []byte)) bool {
+// name; f reads the value. What is no object is skipped.
+func (w *maskWalker) members(f func(name []byte)) {
 	if w.next() != '{' {
 		w.skip(2 * maxDepth)
-		return false
+		return
 	}
 	w.open('{')
 	for more := !w.empty('}'); more; more, _ = w.more('}') {
 		name, ok := w.name()
 		if !ok || w.size > maxMask {
-			return true
+			return
 		}
 		f(name)
 	}
-	return true
 }
 
 // fields adds the paths of what an object sets in a message. prefix is the

@@ -19,8 +19,6 @@ type messagePlan struct {
 	desc protoreflect.MessageDescriptor
 	// special says whether the type has a JSON form of its own.
 	special special
-	// direct: the direct engine can handle it; otherwise protojson does.
-	direct bool
 	// messageSet: proto1's MessageSet, which has no JSON form.
 	messageSet bool
 	// extendable: the wire may hold extensions.
@@ -93,12 +91,6 @@ type enumPlan struct {
 	// isNull: google.protobuf.NullValue, which is null in JSON.
 	isNull bool
 }
-
-// maxDirectFields and maxDirectOneofs bound what the direct engine keeps on its stack per message.
-const (
-	maxDirectFields = 256
-	maxDirectOneofs = 64
-)
 
 // planner builds plans, one per type.
 type planner struct {
@@ -179,7 +171,6 @@ func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, erro
 	mp := &messagePlan{
 		desc:       md,
 		special:    sp,
-		direct:     fds.Len() <= maxDirectFields && md.Oneofs().Len() <= maxDirectOneofs && !isMessageSet(md),
 		messageSet: isMessageSet(md),
 		extendable: md.ExtensionRanges().Len() > 0,
 		oneofs:     md.Oneofs().Len(),
@@ -201,31 +192,20 @@ func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, erro
 		if f.desc.Cardinality() == protoreflect.Required {
 			mp.required = append(mp.required, f)
 		}
-		if f.kind == protoreflect.GroupKind {
-			mp.direct = false
-		}
 	}
 	mp.index()
 	return mp, nil
 }
 
-// isPlain tells whether the direct engine handles the message, as an object
-// of its fields.
-func (mp *messagePlan) isPlain() bool {
-	return mp.direct && (mp.special == ordinary || mp.special == isEmpty)
-}
-
 // index fills the ways to find a field. Where one field's JSON name is
 // another's proto name, each map prefers what its reference prefers. Where two
 // fields have one JSON name, as proto2 lets foo_bar and fooBar, it finds the
-// first, as in descriptors; the message is protojson's, then.
+// first, as in descriptors.
 func (mp *messagePlan) index() {
 	jsonNames := make(map[string]*fieldPlan, len(mp.fields))
 	var largest protowire.Number
 	for _, f := range mp.fields {
-		if _, taken := jsonNames[f.jsonName]; taken {
-			mp.direct = false
-		} else {
+		if _, taken := jsonNames[f.jsonName]; !taken {
 			jsonNames[f.jsonName] = f
 		}
 		if f.num > largest {

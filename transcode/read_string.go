@@ -220,7 +220,7 @@ func hex4(in []byte) (rune, bool) {
 func (r *reader) base64() bool {
 	at := r.pos
 	if r.next() != '"' {
-		return r.invalid(at, "bytes")
+		return r.invalid(at, "base64 string")
 	}
 	text, ok := r.string()
 	if !ok {
