@@ -67,6 +67,10 @@ integration/toolbuild   <-
                            # see above
 integration/testbackend <-
                            # an ordinary backend that knows nothing of the gateway
+integration/protobufsuite <-
+                           # tests alone
+integration/protobufsuite/testee <- config transcode
+                           # a program of tests: transcode as what protobuf's conformance suite tests
 integration/conformserver <- integration/process
                            # a program of tests: the gateway as the server of Connect's conformance suite
 integration/gatewaytest <- integration/process
