@@ -63,21 +63,26 @@ generate: ## the Go code of the .proto files
 	$(PROTOGEN) $(PROTOS)
 
 .PHONY: deps
-deps: redis-server $(BIN)/etcd $(BIN)/grpcurl $(BIN)/golangci-lint ## what the tests need: redis-server, etcd, grpcurl, golangci-lint
+deps: redis-server npm $(BIN)/etcd $(BIN)/grpcurl $(BIN)/golangci-lint conformance-runner ## what the tests need: redis-server, npm, etcd, grpcurl, golangci-lint, protobuf's conformance suite
 
-.PHONY: redis-server
-redis-server:
-	@command -v redis-server >/dev/null && exit 0; \
+.PHONY: redis-server npm
+redis-server npm:
+	@command -v $@ >/dev/null && exit 0; \
 	if ! command -v apt-get >/dev/null; then \
-	  echo "the tests start a redis-server of their own: install it (Debian's package redis-server)" >&2; exit 1; \
+	  echo "the tests need $@: install it (Debian's package $@)" >&2; exit 1; \
 	fi; \
 	sudo=; \
 	if [ "$$(id -u)" != 0 ]; then \
-	  command -v sudo >/dev/null || { echo "the tests need redis-server: as root, apt-get install redis-server" >&2; exit 1; }; \
+	  command -v sudo >/dev/null || { echo "the tests need $@: as root, apt-get install $@" >&2; exit 1; }; \
 	  sudo=sudo; \
 	fi; \
 	$$sudo apt-get update -q; \
-	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends redis-server
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $@
+
+# Into the user's cache folder; the test does so itself, if need be.
+.PHONY: conformance-runner
+conformance-runner: npm
+	@integration/protobufsuite/install.sh >/dev/null
 
 # The tests build etcd and grpcurl themselves; built here first, that takes no
 # time out of theirs.
