@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -80,7 +81,7 @@ func (p *wsPeer) accept() (*websocket.Conn, error) {
 	})
 	if err != nil { // the connection is broken; the handshake was checked before
 		p.closed = true
-		return nil, errors.Join(context.Canceled, err)
+		return nil, callerGone(err)
 	}
 	conn.SetReadLimit(-1) // readFrame has its own
 	p.conn, p.raw, p.done = conn, w.conn, make(chan struct{})
@@ -198,10 +199,15 @@ func readFailure(err error) error {
 		return errBodyTimeout
 	case websocket.CloseStatus(err) >= 0, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, net.ErrClosed), errors.As(err, &network):
-		return errors.Join(context.Canceled, err) // the caller has left
+		return callerGone(err)
 	}
 	return errBadFrames
 }
+
+// callerGone is for a caller that has hung up, or does not read. It does not
+// wrap how that was noticed: to rpcproxy io.EOF is the end of a caller's
+// messages, which a connection that broke is not.
+func callerGone(err error) error { return fmt.Errorf("%w: %v", context.Canceled, err) } //nolint:errorlint // see above
 
 var errBadFrames = &callError{
 	Code: codes.InvalidArgument, Reason: "BAD_MESSAGE",
@@ -305,7 +311,7 @@ func (p *wsPeer) write(conn *websocket.Conn, kind websocket.MessageType, data []
 		defer cancel()
 	}
 	if err := conn.Write(ctx, kind, data); err != nil {
-		return errors.Join(context.Canceled, err) // the caller hung up, or does not read
+		return callerGone(err)
 	}
 	return nil
 }
