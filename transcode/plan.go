@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 )
 
 // messagePlan is what a message type comes down to when it is compiled: its
@@ -430,8 +429,9 @@ func wireType(k protoreflect.Kind) protowire.Type {
 	}
 }
 
-// isMessageSet: proto1's MessageSet, which protojson refuses.
+// isMessageSet: proto1's MessageSet, which protojson refuses. Whether a message
+// is one, protobuf-go asks in this way.
 func isMessageSet(md protoreflect.MessageDescriptor) bool {
-	o, ok := md.Options().(*descriptorpb.MessageOptions)
-	return ok && o.GetMessageSetWireFormat()
+	set, ok := md.(interface{ IsMessageSet() bool })
+	return ok && set.IsMessageSet()
 }

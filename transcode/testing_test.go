@@ -2,6 +2,7 @@ package transcode_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 
@@ -26,16 +27,20 @@ type schema struct {
 // testSchema is compiled once; the oracle needs its enums in the global registry.
 var testSchema = sync.OnceValue(func() schema {
 	c := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{"testdata"}})}
-	compiled, err := c.Compile(context.Background(), "everything.proto", "old.proto", "corners.proto")
+	compiled, err := c.Compile(context.Background(), "everything.proto", "old.proto", "corners.proto",
+		"conformance/test_messages_proto2.proto", "conformance/test_messages_proto3.proto", "conformance/test_messages_edition2023.proto", "conformance/service.proto")
 	if err != nil {
 		panic(err)
 	}
 	files := new(protoregistry.Files)
 	for _, f := range compiled {
 		// As protobuf-go builds descriptors, which knows more of them than protocompile does.
-		fd, err := protodesc.NewFile(protodesc.ToFileDescriptorProto(f), protoregistry.GlobalFiles)
+		fd, err := protodesc.NewFile(protodesc.ToFileDescriptorProto(f), knownFiles{files})
 		if err != nil {
-			panic(err)
+			if !strings.Contains(err.Error(), "MessageSet") {
+				panic(err)
+			}
+			fd = f // protobuf-go has no MessageSets any more
 		}
 		if err := files.RegisterFile(fd); err != nil {
 			panic(err)
@@ -48,6 +53,23 @@ var testSchema = sync.OnceValue(func() schema {
 	}
 	return schema{files: files, types: dynamicpb.NewTypes(files)}
 })
+
+// knownFiles are files that refer to those that are linked into the program.
+type knownFiles struct{ *protoregistry.Files }
+
+func (k knownFiles) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
+	if fd, err := k.Files.FindFileByPath(path); err == nil {
+		return fd, nil
+	}
+	return protoregistry.GlobalFiles.FindFileByPath(path)
+}
+
+func (k knownFiles) FindDescriptorByName(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	if d, err := k.Files.FindDescriptorByName(name); err == nil {
+		return d, nil
+	}
+	return protoregistry.GlobalFiles.FindDescriptorByName(name)
+}
 
 // method finds "everything.Service.Echo".
 func method(t testing.TB, name protoreflect.FullName) protoreflect.MethodDescriptor {
