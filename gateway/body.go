@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/rpcgate/rpcgate/gateway/wire"
@@ -118,4 +119,18 @@ func appendAll(dst []byte, r io.Reader) ([]byte, error) {
 			return dst, err
 		}
 	}
+}
+
+// lastRead is how long is waited, after the answer, for the rest of a body that
+// was answered early.
+const lastRead = 500 * time.Millisecond
+
+// leaveBody is for an answer over HTTP/1.1, on a connection that closes with it,
+// while its caller may still be sending. A connection that is closed while its
+// other side sends is reset, and the answer may be lost with it; net/http first
+// closes it for writing, and waits for lastRead, only where a body is too large,
+// so that is what it is told. It also ends a read that still waits.
+func leaveBody(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lastRead)) // net/http's writers can
+	_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader("one too many")), 0).Read(make([]byte, 1))
 }

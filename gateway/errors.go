@@ -128,9 +128,29 @@ var (
 		Code: codes.Unimplemented, Reason: "BAD_MESSAGE", httpStatus: http.StatusBadRequest,
 		Message: "the method takes one request message, and more came",
 	}
+	errBadFlags = &callError{
+		Code: codes.Internal, Reason: "BAD_MESSAGE", httpStatus: http.StatusBadRequest,
+		Message: "the message has flags that the protocol does not have for requests",
+	}
+	errNotNegotiated = &callError{
+		Code: codes.Internal, Reason: "BAD_MESSAGE", httpStatus: http.StatusBadRequest,
+		Message: "the message is compressed, and no header says how",
+	}
+	errCompression = &callError{
+		Code: codes.Unimplemented, Reason: "CONTENT_ENCODING_UNSUPPORTED", httpStatus: http.StatusUnsupportedMediaType,
+		Message: "the request is compressed in a way that is not known here; known are gzip and zstd",
+	}
+	errCodec = &callError{
+		Code: codes.Unimplemented, Reason: "CONTENT_TYPE_UNSUPPORTED", httpStatus: http.StatusUnsupportedMediaType,
+		Message: "the method is not called with this content type",
+	}
+	errNeedsHTTP2 = &callError{
+		Code: codes.Unimplemented, Reason: "WRONG_PORT", httpStatus: http.StatusHTTPVersionNotSupported,
+		Message: "gRPC needs HTTP/2",
+	}
 	errWrongPort = &callError{
 		Code: codes.Unimplemented, Reason: "WRONG_PORT",
-		Message: "this is the port for HTTP/JSON; gRPC is served on the gRPC port",
+		Message: "the protocol of this request is not served on this port",
 	}
 	errHeadOfStream = &callError{
 		Code: codes.Unimplemented, Reason: "METHOD_NOT_ALLOWED", httpStatus: http.StatusMethodNotAllowed,

@@ -23,6 +23,7 @@ type httpFront struct {
 	// gzip and zstd, bounded by the largest body.
 	compressors *wire.Compressors
 	json        *jsonFront
+	rpc         *rpcFront
 	ws          *wsFront
 	docs        *docs // nil: not on this port
 }
@@ -41,6 +42,7 @@ func newHTTPFront(g *Gateway, cfg config.HTTP) (*httpFront, error) {
 	}
 	f.speaks[protocolWebSocket] = f.speaks[protocolJSON]
 	f.json = newJSONFront(f)
+	f.rpc = newRPCFront(f)
 	f.ws = &wsFront{httpFront: f, origins: newOrigins(cfg), open: new(upgrades)}
 	if cfg.OpenAPI {
 		if f.docs, err = newEdgeDocs(g); err != nil {
@@ -56,14 +58,38 @@ func newHTTPFront(g *Gateway, cfg config.HTTP) (*httpFront, error) {
 func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.g.abortPanicked(r.Context())
 	snap := f.g.snapshot.Load()
-	switch p := protocolOf(r); p {
-	case protocolGRPC, protocolGRPCWeb, protocolConnect:
-		f.json.refuseGRPC(w, r)
-	case protocolWebSocket:
+	p := protocolOf(r)
+	if p == protocolJSON && f.isBareConnect(r, snap) {
+		p = protocolConnect
+	}
+	switch {
+	case p == protocolGRPC, p == protocolGRPCWeb, p == protocolConnect:
+		f.rpc.serve(w, r, snap, p)
+	case !f.speaks[p]:
+		f.json.refuse(w, r, errWrongPort)
+	case p == protocolWebSocket:
 		f.ws.serve(w, r, snap)
 	default:
 		f.json.serve(w, r, snap)
 	}
+}
+
+// isBareConnect tells a Connect call that does not say so in its headers: a GET
+// may say so in its query, or there is no route of HTTP's to the method's own
+// path that it comes to.
+func (f *httpFront) isBareConnect(r *http.Request, snap *snapshot) bool {
+	if !f.speaks[protocolConnect] || r.Method != http.MethodPost && r.Method != http.MethodGet {
+		return false
+	}
+	if _, err := snap.table.MatchGRPC(r.URL.Path); err != nil {
+		return false
+	}
+	if r.Method == http.MethodGet && r.URL.RawQuery != "" {
+		if get, ok := wire.ParseConnectGet(r.URL.RawQuery); ok && get.Version != "" {
+			return true
+		}
+	}
+	return snap.table.MatchHTTP(r.Method, r.URL.EscapedPath(), new(routes.Match)) != nil
 }
 
 // begin fills in what every call over HTTP has, whatever its protocol and

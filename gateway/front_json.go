@@ -53,12 +53,12 @@ func (f *jsonFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot
 	p.finish(f.run(ctx, c, snap))
 }
 
-// refuseGRPC answers a gRPC caller whom this port does not serve.
-func (f *jsonFront) refuseGRPC(w http.ResponseWriter, r *http.Request) {
+// refuse answers a request that this port does not serve.
+func (f *jsonFront) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := &jsonPeer{front: f, w: w, r: r}
 	f.begin(&p.call, protocolJSON, p, w, r)
 	limitBodyTime(w, r, f.cfg.BodyTimeout)
-	p.finishGRPC(f.unrouted(r.Context(), &p.call, errWrongPort))
+	p.finish(f.unrouted(r.Context(), &p.call, err))
 }
 
 // fill reads from the request what the pipeline needs. What is wrong with it

@@ -101,13 +101,3 @@ func (p *jsonPeer) limitWrite() {
 		_ = http.NewResponseController(p.w).SetWriteDeadline(time.Now().Add(timeout)) // net/http's writers can
 	}
 }
-
-// finishGRPC answers a gRPC caller that came to the wrong port in gRPC's words.
-func (p *jsonPeer) finishGRPC(err error) {
-	failure := describe(err)
-	h := p.w.Header()
-	h.Set("Content-Type", "application/grpc")
-	h.Set("Grpc-Status", strconv.Itoa(int(failure.Code)))
-	h.Set("Grpc-Message", failure.Message)
-	p.w.WriteHeader(http.StatusOK)
-}

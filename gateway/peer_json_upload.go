@@ -15,15 +15,8 @@ import (
 	"github.com/rpcgate/rpcgate/transcode"
 )
 
-const (
-	// rawChunk is the most data that one message of a raw upload carries, in bytes.
-	rawChunk = 32 << 10
-
-	// lastRead is how long is waited, after the answer, for the rest of an upload
-	// that was answered early. A connection that is closed while its other side
-	// sends is reset, and the answer may be lost with it.
-	lastRead = 500 * time.Millisecond
-)
+// rawChunk is the most data that one message of a raw upload carries, in bytes.
+const rawChunk = 32 << 10
 
 // errUploadOver is what is read of an upload whose call has ended. Nobody sees it.
 var errUploadOver = errors.New("the call is over")
@@ -311,7 +304,7 @@ func (u *jsonUpload) close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.ended.Load() {
-		_ = http.NewResponseController(u.peer.w).SetReadDeadline(time.Now().Add(lastRead))
+		leaveBody(u.peer.w)
 	}
 	u.closed = true
 	if !u.reading {

@@ -56,8 +56,6 @@ func protocolOf(r *http.Request) protocol {
 	switch {
 	case len(r.Header["Connect-Protocol-Version"]) > 0:
 		return protocolConnect
-	case r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "connect=v1"):
-		return protocolConnect
 	case r.Method == http.MethodGet && isUpgrade(r.Header):
 		return protocolWebSocket
 	}

@@ -1,0 +1,180 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/rpcgate/rpcgate/gateway/wire"
+	"github.com/rpcgate/rpcgate/transcode"
+)
+
+// compressFrom is from which size on messages are compressed, in bytes. Smaller
+// ones gain nothing, and may fit one packet as they are.
+const compressFrom = 1 << 10
+
+// rpcCall is what the callers of all RPC protocols over net/http have.
+type rpcCall struct {
+	call  Call
+	front *rpcFront
+	w     http.ResponseWriter
+	r     *http.Request
+	form  rpcForm
+
+	sent     *wire.Compression // of the request; nil: none
+	answered *wire.Compression // of the answer, where it pays; nil: none
+
+	trailer metadata.MD // setTrailer
+}
+
+func (c *rpcCall) asked() (verb, method string) { return "", c.r.URL.Path }
+
+func (c *rpcCall) setTrailer(md metadata.MD) { c.trailer = md }
+
+// openBody gets the body ready to be read. A stream may take as long as it
+// likes, and its answer begin before its end; anything else has to come in time.
+func (c *rpcCall) openBody() {
+	if !c.call.Route.ClientStreams {
+		limitBodyTime(c.w, c.r, c.front.cfg.BodyTimeout)
+		return
+	}
+	if c.r.ProtoMajor < 2 {
+		_ = http.NewResponseController(c.w).EnableFullDuplex() // net/http's writers can
+	}
+}
+
+// bodyRead lifts the body's time limit once it is there, so that the connection
+// can be watched for the caller's leaving.
+func (c *rpcCall) bodyRead() {
+	if hasBody(c.r) && c.front.cfg.BodyTimeout > 0 {
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
+	}
+}
+
+// request makes of a message as it came what the backend gets. It takes
+// ownership of buf. Faults with the data have the code bad.
+func (c *rpcCall) request(buf *[]byte, compressed bool, bad codes.Code) (mem.BufferSlice, error) {
+	pool := c.front.buffers
+	if compressed {
+		plain := pool.Get(0)
+		out, err := c.sent.Decompress(*plain, *buf)
+		*plain = out
+		pool.Put(buf)
+		if err != nil {
+			pool.Put(plain)
+			if errors.Is(err, wire.ErrTooLarge) {
+				return nil, c.tooLarge(err)
+			}
+			return nil, &callError{Code: bad, Reason: "BAD_MESSAGE", Message: "the message cannot be decompressed: " + err.Error(), cause: err}
+		}
+		buf = plain
+	}
+	if c.form.json {
+		msg := pool.Get(0)
+		out, err := c.call.Route.Transcoder.AppendRequest(*msg, transcode.Input{Body: *buf})
+		*msg = out
+		pool.Put(buf)
+		if err != nil {
+			pool.Put(msg)
+			return nil, err
+		}
+		buf = msg
+	}
+	return mem.BufferSlice{mem.NewBuffer(buf, pool)}, nil
+}
+
+func (c *rpcCall) tooLarge(cause error) error {
+	return &callError{
+		Code: codes.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", httpStatus: http.StatusRequestEntityTooLarge, cause: cause,
+		Message: fmt.Sprintf("the message is larger than this gateway accepts, which is %d bytes", int64(c.front.cfg.MaxBodySize)),
+	}
+}
+
+// answer appends a message of the backend's as the caller gets it, to be
+// compressed yet.
+func (c *rpcCall) answer(dst []byte, msg mem.BufferSlice) ([]byte, error) {
+	if !c.form.json {
+		for _, b := range msg {
+			dst = append(dst, b.ReadOnlyData()...)
+		}
+		return dst, nil
+	}
+	var data []byte
+	if len(msg) == 1 {
+		data = msg[0].ReadOnlyData()
+	} else {
+		pool := c.front.buffers
+		joined := pool.Get(msg.Len())
+		defer pool.Put(joined)
+		msg.CopyTo(*joined)
+		data = *joined
+	}
+	out, err := c.call.Route.Transcoder.AppendResponse(dst, data)
+	if err != nil {
+		return dst, badResponse(err)
+	}
+	return out, nil
+}
+
+// readFault says what an error of the request's body means.
+func (c *rpcCall) readFault(err error) error {
+	switch {
+	case errors.Is(err, wire.ErrTooLarge):
+		return c.tooLarge(err)
+	case errors.Is(err, wire.ErrTruncated), errors.Is(err, wire.ErrBadText):
+		return &callError{Code: codes.Internal, Reason: "BAD_MESSAGE", Message: err.Error(), httpStatus: http.StatusBadRequest}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errBodyTimeout
+	case c.r.Context().Err() != nil:
+		return c.r.Context().Err()
+	}
+	f := badRequest("BAD_BODY", "the request body could not be read to its end")
+	f.cause = err
+	return f
+}
+
+// limitWrite bounds how long the caller may take to read what is written next.
+func (c *rpcCall) limitWrite() {
+	if timeout := c.front.cfg.WriteTimeout; timeout > 0 {
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(timeout)) // net/http's writers can
+	}
+}
+
+// unlimitWrite lifts the limit in a stream: on HTTP/2 one that runs out resets
+// the stream, whether something is being written or not.
+func (c *rpcCall) unlimitWrite() {
+	if c.front.cfg.WriteTimeout > 0 {
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
+	}
+}
+
+// takeLeave has callers look for another connection once the stop has begun;
+// net/http makes a GOAWAY of it on HTTP/2.
+func (c *rpcCall) takeLeave() {
+	if !c.front.g.ready.on.Load() {
+		c.w.Header()["Connection"] = []string{"close"}
+	}
+}
+
+// detailsOf gives a status' details as Connect shows them.
+func (c *rpcCall) detailsOf(failure *callError) []wire.ErrorDetail {
+	all := failure.Status().Proto().GetDetails()
+	if len(all) == 0 {
+		return nil
+	}
+	var types transcode.Resolver
+	if c.call.Route != nil {
+		types = c.call.Route.Types
+	}
+	details := make([]wire.ErrorDetail, len(all))
+	for i, d := range all {
+		details[i] = wire.ErrorDetail{Type: typeName(d.GetTypeUrl()), Value: d.GetValue(), Debug: transcode.AppendDetail(nil, d, types)}
+	}
+	return details
+}
