@@ -20,6 +20,10 @@ func (r *reader) invalid(at int, what string) bool {
 	if at == len(r.in) {
 		return r.fail(at, tooShort)
 	}
+	switch r.in[at] {
+	case '}', ']', ',', ':':
+		return r.fail(at, "unexpected "+string(r.in[at:at+1]))
+	}
 	return r.fail(at, "not a valid "+what)
 }
 

@@ -63,7 +63,7 @@ func (r *reader) number() (text []byte, integer, ok bool) {
 		if end == len(r.in) {
 			return nil, false, r.fail(end, tooShort)
 		}
-		return nil, false, r.fail(end, malformed)
+		return nil, false, r.fail(start, malformed)
 	}
 	r.pos = end
 	return r.in[start:end], integer, true

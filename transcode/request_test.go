@@ -2,11 +2,14 @@ package transcode_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/transcode"
@@ -109,6 +112,8 @@ func TestAppendRequest(t *testing.T) {
 		{name: "query cannot set around what the path binds", binding: transcode.Binding{Vars: []string{"time.seconds"}}, query: "time=2020-01-01T00:00:00Z", vars: []string{"1"}, want: `{"time":"1970-01-01T00:00:01Z"}`},
 		{name: "query sets beside what the path binds", binding: transcode.Binding{Vars: []string{"sub.string_value"}}, query: "sub.int32_value=3&sub.stringValue=B", vars: []string{"A"}, want: `{"sub":{"stringValue":"A","int32Value":3}}`},
 		{name: "query is ignored beside a whole body", binding: transcode.Binding{Body: "*"}, query: "string_value=x&nope=1&%zz", want: `{}`},
+		{name: "query beside a whole body refused", binding: transcode.Binding{Body: "*"}, strict: true, query: "&nope=1", reason: "no query parameters are known"},
+		{name: "no query beside a whole body", binding: transcode.Binding{Body: "*"}, strict: true, query: "&", want: `{}`},
 		{name: "query cannot set what lies in the body", binding: transcode.Binding{Body: "sub"}, body: `{"stringValue":"x"}`, query: "sub.stringValue=y&sub.sub.int32Value=1&sub.nope=2&int32Value=3", strict: true, want: `{"sub":{"stringValue":"x"},"int32Value":3}`},
 		{name: "query and path set one oneof", binding: transcode.Binding{Vars: []string{"choice_int"}}, query: "choiceString=x", vars: []string{"1"}, field: "choiceString", reason: "another member of oneof choice is set already"},
 		{name: "query and body set one oneof", binding: transcode.Binding{Body: "choice_small"}, body: `{}`, query: "choice_int=1", field: "choice_int", reason: "another member of oneof choice is set already"},
@@ -130,6 +135,110 @@ func TestAppendRequest(t *testing.T) {
 			got, err := m.AppendRequest([]byte("before"), transcode.Input{Body: []byte(tt.body), Query: tt.query, Vars: tt.vars})
 			checkRequest(t, tt.method, got, err, tt.want, tt.field, tt.reason)
 		})
+	}
+}
+
+// TestErrorText: an error names the path and the byte.
+func TestErrorText(t *testing.T) {
+	order := "everything.Service.EchoOrder"
+	for _, tt := range []struct {
+		body string
+		want string
+	}{
+		{`{"items":[{},{"price":"x"}]}`, "items[1].price: not a valid double (at byte 22)"},
+		{`{"labels":{"a b":1}}`, "labels.a b: not a valid string (at byte 17)"},
+		{`{"items":[{},]}`, "items: unexpected ] (at byte 13)"},
+		{`{"items":[{}`, "items[0]: the JSON ends too early (at byte 12)"},
+		{`{"note":"ab` + "\xff" + `"}`, "note: not valid UTF-8 (at byte 11)"},
+		{`{"note":"\ud800"}`, "note: malformed escape in a string (at byte 9)"},
+		{`{"note":}`, "note: unexpected } (at byte 8)"},
+		{`{"note" 1}`, `note: malformed JSON: missing ":" after a name (at byte 8)`},
+		{`{"shipTo":{"city":true}}`, "shipTo.city: not a valid string (at byte 18)"},
+		{`{"status":"NOPE"}`, "status: not a value of enum everything.Order.Status (at byte 10)"},
+		{`{"created":"now"}`, "created: not a valid google.protobuf.Timestamp (at byte 11)"},
+		{`{"no\u0070e":1}`, "nope: no such field (at byte 1)"},
+		{`{"id":1,"note":"","id":2}`, "id: given more than once (at byte 18)"},
+		{`{"paid":True}`, "paid: not a valid bool (at byte 8)"},
+		{`{"id":01}`, "id: unexpected number (at byte 7)"},
+		{`{"id":1.}`, "id: malformed JSON (at byte 6)"},
+		{`nope`, "request body: malformed JSON (at byte 0)"},
+		{`{} {}`, "request body: unexpected object (at byte 3)"},
+		{`{a:1}`, "request body: malformed JSON (at byte 1)"},
+		{`{"total":1e400}`, "total: not a valid double (at byte 9)"},
+	} {
+		m := compile(t, protoreflect.FullName(order), transcode.Binding{Body: "*"}, config.JSON{})
+		_, err := m.AppendRequest(nil, transcode.Input{Body: []byte(tt.body)})
+		if err == nil || err.Error() != tt.want {
+			t.Errorf("%s:\n got  %v\n want %s", tt.body, err, tt.want)
+		}
+	}
+}
+
+// TestNoAllocations: reading a body takes no more memory than the message it makes.
+func TestNoAllocations(t *testing.T) {
+	body := compile(t, echo, transcode.Binding{Body: "*"}, defaults)
+	for _, text := range bodies[:11] { // the valid ones
+		in := transcode.Input{Body: []byte(text)}
+		buf, err := body.AppendRequest(nil, in)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if n := testing.AllocsPerRun(100, func() { buf, _ = body.AppendRequest(buf[:0], in) }); n > 0 {
+			t.Errorf("%s: %v allocations", text, n)
+		}
+	}
+}
+
+// TestManyFields: messages larger than any word or two of bits.
+func TestManyFields(t *testing.T) {
+	const n = 700
+	fdp := &descriptorpb.FileDescriptorProto{
+		Name: proto.String("many.proto"), Package: proto.String("many"), Syntax: proto.String("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("M")}},
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("S"), Method: []*descriptorpb.MethodDescriptorProto{
+			{Name: proto.String("M"), InputType: proto.String(".many.M"), OutputType: proto.String(".many.M")},
+		}}},
+	}
+	md := fdp.MessageType[0]
+	var object, twice strings.Builder
+	for i := range n {
+		name := fmt.Sprintf("f%d", i)
+		field := &descriptorpb.FieldDescriptorProto{
+			Name: &name, JsonName: &name, Number: proto.Int32(int32(i + 1)),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(), Type: descriptorpb.FieldDescriptorProto_TYPE_INT32.Enum(),
+		}
+		if i >= n/2 {
+			// Oneofs of two fields each.
+			field.OneofIndex = proto.Int32(int32(i-n/2) / 2)
+			if i%2 == 0 {
+				md.OneofDecl = append(md.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String("o" + name)})
+			}
+		}
+		md.Field = append(md.Field, field)
+		if i < n/2 || i%2 == 0 {
+			fmt.Fprintf(&object, `,"%s":%d`, name, i)
+		}
+		fmt.Fprintf(&twice, `,"%s":%d`, name, i)
+	}
+	file, err := protodesc.NewFile(fdp, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := transcode.Compile(file.Services().Get(0).Methods().Get(0), transcode.Binding{Body: "*"}, config.JSON{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := []byte("{" + object.String()[1:] + "}")
+	got, err := m.AppendRequest(nil, transcode.Input{Body: body})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantMessage(t, file.Messages().Get(0), got, string(body))
+	for _, bad := range []string{`{"f699":1,"f699":1}`, "{" + twice.String()[1:] + "}"} {
+		if _, err := m.AppendRequest(nil, transcode.Input{Body: []byte(bad)}); err == nil {
+			t.Errorf("taken: %.100s", bad)
+		}
 	}
 }
 
