@@ -12,6 +12,7 @@ export PATH := $(BIN):$(PATH)
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 FUZZTIME ?= 10s
+FUZZ ?= ./...
 
 # The modules beside the main one that have code of ours.
 MODULES := $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/protogen/go.mod))
@@ -24,6 +25,7 @@ help: ## list the targets
 test: deps lint ## everything CI checks: what it needs, lint, generated code, tests with the race detector
 	$(foreach m,$(MODULES),go test -C $(m) -race -timeout 20m ./... &&) true
 	go test -race -timeout 20m ./...
+	$(MAKE) --no-print-directory fuzz FUZZTIME=3s FUZZ=./transcode
 
 .PHONY: quick
 quick: ## the tests alone, without the race detector and without installing anything
@@ -35,11 +37,12 @@ lint: $(BIN)/golangci-lint ## go vet, golangci-lint, and whether generated code 
 	$(foreach m,$(MODULES),go vet -C $(m) ./... &&) true
 	golangci-lint run ./...
 	$(foreach m,$(MODULES),(cd $(m) && golangci-lint run -c $(CURDIR)/.golangci.yml ./...) &&) true
-	$(PROTOGEN) -check $(PROTOS)
+	$(PROTOGEN) $(SHOP) -check $(SHOP_PROTOS)
+	$(PROTOGEN) $(ORDER) -check order.proto
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME (10s); `make test` runs their seeds
-	@go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | while read -r pkg; do \
+fuzz: ## run each fuzz target of FUZZ (./...) for FUZZTIME (10s); `make test` runs their seeds, and transcode's for 3s each
+	@go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(FUZZ) | while read -r pkg; do \
 	  go test -list '^Fuzz' "$$pkg" | { grep '^Fuzz' || true; } | while read -r target; do \
 	    echo "== $$pkg $$target"; \
 	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
@@ -55,12 +58,15 @@ build: ## .bin/gateway and .bin/shop
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/gateway ./cmd/gateway
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/shop ./examples/shop
 
-PROTOGEN := go run -C tools/protogen . -proto ../../examples/shop/proto -out ../../examples/shop/shoppb
-PROTOS := $(patsubst examples/shop/proto/%,%,$(wildcard examples/shop/proto/shop/*.proto))
+PROTOGEN := go run -C tools/protogen .
+SHOP := -proto ../../examples/shop/proto -out ../../examples/shop/shoppb
+SHOP_PROTOS := $(patsubst examples/shop/proto/%,%,$(wildcard examples/shop/proto/shop/*.proto))
+ORDER := -proto ../../transcode/internal/orderpb/proto -out ../../transcode/internal/orderpb
 
 .PHONY: generate
 generate: ## the Go code of the .proto files
-	$(PROTOGEN) $(PROTOS)
+	$(PROTOGEN) $(SHOP) $(SHOP_PROTOS)
+	$(PROTOGEN) $(ORDER) order.proto
 
 .PHONY: deps
 deps: redis-server npm $(BIN)/etcd $(BIN)/grpcurl $(BIN)/golangci-lint conformance-runner ## what the tests need: redis-server, npm, etcd, grpcurl, golangci-lint, protobuf's conformance suite

@@ -1,34 +1,88 @@
 package transcode_test
 
 import (
+	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
+	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/rpcgate/rpcgate/transcode"
+	"github.com/rpcgate/rpcgate/transcode/internal/orderpb"
 )
 
 // The same work done by rpcgate, by protojson with generated types (what
-// generated gateways do) and by protojson with dynamicpb. The message is a
-// generated one, google.rpc.Help and google.rpc.ErrorInfo, so that all can.
+// generated gateways do), by protojson with dynamicpb (what gateways that read
+// descriptors do), and by encoding/json alone on a struct of the same shape,
+// which does not even touch protobuf.
 
-// service has the generated messages as its own.
-func benchMessages() map[string]proto.Message {
-	info := &errdetails.ErrorInfo{Reason: "TOKEN_INVALID", Domain: "rpcgate.example.com", Metadata: map[string]string{"service": "orders", "consumer": "projects/12345"}}
-	help := &errdetails.Help{}
-	for i := range 24 {
-		help.Links = append(help.Links, &errdetails.Help_Link{
-			Description: fmt.Sprintf("Link %d: %s", i, strings.Repeat("what there is to know about it, ", 3)),
-			Url:         fmt.Sprintf("https://example.com/docs/%d/page?section=%d", i, i),
+// benchOrders are messages of about 150 bytes, 4 KB and 100 KB as JSON.
+func benchOrders() []benchOrder {
+	return []benchOrder{
+		{"small", &orderpb.Order{
+			Id: 12345, Customer: "Mary Major", Total: 119.98, Status: orderpb.Order_STATUS_OPEN, Paid: true,
+			Created: timestamppb.New(time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)),
+		}},
+		{"medium", makeOrder(20)},
+		{"large", makeOrder(500)},
+	}
+}
+
+type benchOrder struct {
+	name string
+	msg  *orderpb.Order
+}
+
+func makeOrder(items int) *orderpb.Order {
+	o := &orderpb.Order{
+		Id: 12345, Customer: "Mary Major", Note: "Please ring twice; the \"blue\" door.\nThank you!",
+		Labels: map[string]string{"channel": "web", "campaign": "spring-2026", "region": "eu-central"},
+		Total:  1234.5, Status: orderpb.Order_STATUS_SHIPPED, Paid: true,
+		ShipTo:  &orderpb.Order_Address{Street: "Bahnhofstraße 1", City: "Zürich", Zip: "8001", Country: "CH"},
+		Created: timestamppb.New(time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC)),
+	}
+	for i := range items {
+		o.Items = append(o.Items, &orderpb.Order_Item{
+			Sku: fmt.Sprintf("SKU-%06d", i*7919), Quantity: int32(i%9 + 1), Price: 19.99 + float64(i),
+			Description: "A sturdy thing that does what it says, in colour number " + fmt.Sprint(i),
+			Tags:        []string{"new", "in stock", "category-" + fmt.Sprint(i%17)},
 		})
 	}
-	return map[string]proto.Message{"small": info, "medium": help}
+	return o
+}
+
+// plainOrder is the shape of an Order for encoding/json.
+type plainOrder struct {
+	ID       int64             `json:"id,string"`
+	Customer string            `json:"customer"`
+	Note     string            `json:"note"`
+	Items    []plainItem       `json:"items"`
+	Labels   map[string]string `json:"labels"`
+	Total    float64           `json:"total"`
+	Status   string            `json:"status"`
+	ShipTo   *plainAddress     `json:"shipTo"`
+	Paid     bool              `json:"paid"`
+	Created  time.Time         `json:"created"`
+}
+
+type plainItem struct {
+	SKU         string   `json:"sku"`
+	Quantity    int32    `json:"quantity"`
+	Price       float64  `json:"price"`
+	Description string   `json:"description"`
+	Tags        []string `json:"tags"`
+}
+
+type plainAddress struct {
+	Street  string `json:"street"`
+	City    string `json:"city"`
+	Zip     string `json:"zip"`
+	Country string `json:"country"`
 }
 
 // selfMethod is a method that takes and gives one message type.
@@ -41,87 +95,115 @@ func (m selfMethod) Input() protoreflect.MessageDescriptor  { return m.md }
 func (m selfMethod) Output() protoreflect.MessageDescriptor { return m.md }
 func (m selfMethod) FullName() protoreflect.FullName        { return "bench.Service.Echo" }
 
+func compileSelf(tb testing.TB, md protoreflect.MessageDescriptor, b transcode.Binding) *transcode.Method {
+	tb.Helper()
+	m, err := transcode.Compile(selfMethod{md: md}, b, defaults, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+// measure runs one way of doing the work on size bytes.
+func measure(b *testing.B, name string, size int, work func() error) {
+	b.Run(name, func(b *testing.B) {
+		b.SetBytes(int64(size))
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := work(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 func BenchmarkRequest(b *testing.B) {
-	for name, msg := range benchMessages() {
-		md := msg.ProtoReflect().Descriptor()
-		m, err := transcode.Compile(selfMethod{md: md}, transcode.Binding{Body: "*"}, defaults, nil)
+	for _, order := range benchOrders() {
+		md := order.msg.ProtoReflect().Descriptor()
+		m := compileSelf(b, md, transcode.Binding{Body: "*"})
+		body, err := compileSelf(b, md, transcode.Binding{}).AppendResponse(nil, marshal(b, order.msg))
 		if err != nil {
 			b.Fatal(err)
 		}
-		body, err := protojson.Marshal(msg)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(name+"/rpcgate", func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			var buf []byte
-			for b.Loop() {
-				if buf, err = m.AppendRequest(buf[:0], transcode.Input{Body: body}); err != nil {
-					b.Fatal(err)
-				}
-			}
+		var buf []byte
+		measure(b, order.name+"/rpcgate", len(body), func() (err error) {
+			buf, err = m.AppendRequest(buf[:0], transcode.Input{Body: body})
+			return err
 		})
-		through := func(newMessage func() proto.Message) func(*testing.B) {
-			return func(b *testing.B) {
-				b.SetBytes(int64(len(body)))
-				b.ReportAllocs()
-				var buf []byte
-				for b.Loop() {
-					v := newMessage()
-					if err := protojson.Unmarshal(body, v); err != nil {
-						b.Fatal(err)
-					}
-					if buf, err = (proto.MarshalOptions{}).MarshalAppend(buf[:0], v); err != nil {
-						b.Fatal(err)
-					}
-				}
+		through := func(msg proto.Message) (err error) {
+			if err := protojson.Unmarshal(body, msg); err != nil {
+				return err
 			}
+			buf, err = proto.MarshalOptions{}.MarshalAppend(buf[:0], msg)
+			return err
 		}
-		b.Run(name+"/generated", through(func() proto.Message { return msg.ProtoReflect().New().Interface() }))
-		b.Run(name+"/dynamicpb", through(func() proto.Message { return dynamicpb.NewMessage(md) }))
+		measure(b, order.name+"/generated", len(body), func() error { return through(new(orderpb.Order)) })
+		measure(b, order.name+"/dynamicpb", len(body), func() error { return through(dynamicpb.NewMessage(md)) })
+		measure(b, order.name+"/encoding-json", len(body), func() error { return json.Unmarshal(body, new(plainOrder)) })
 	}
 }
 
 func BenchmarkResponse(b *testing.B) {
-	for name, msg := range benchMessages() {
-		md := msg.ProtoReflect().Descriptor()
-		m, err := transcode.Compile(selfMethod{md: md}, transcode.Binding{}, defaults, nil)
+	for _, order := range benchOrders() {
+		md := order.msg.ProtoReflect().Descriptor()
+		m := compileSelf(b, md, transcode.Binding{})
+		wire := marshal(b, order.msg)
+		body, err := m.AppendResponse(nil, wire)
 		if err != nil {
 			b.Fatal(err)
 		}
-		wire, err := proto.Marshal(msg)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(name+"/rpcgate", func(b *testing.B) {
-			b.SetBytes(int64(len(wire)))
-			b.ReportAllocs()
-			var buf []byte
-			for b.Loop() {
-				if buf, err = m.AppendResponse(buf[:0], wire); err != nil {
-					b.Fatal(err)
-				}
-			}
+		var buf []byte
+		measure(b, order.name+"/rpcgate", len(body), func() (err error) {
+			buf, err = m.AppendResponse(buf[:0], wire)
+			return err
 		})
-		through := func(newMessage func() proto.Message) func(*testing.B) {
-			return func(b *testing.B) {
-				b.SetBytes(int64(len(wire)))
-				b.ReportAllocs()
-				var buf []byte
-				for b.Loop() {
-					v := newMessage()
-					if err := proto.Unmarshal(wire, v); err != nil {
-						b.Fatal(err)
-					}
-					if buf, err = (protojson.MarshalOptions{EmitUnpopulated: true}).MarshalAppend(buf[:0], v); err != nil {
-						b.Fatal(err)
-					}
-				}
+		through := func(msg proto.Message) (err error) {
+			if err := proto.Unmarshal(wire, msg); err != nil {
+				return err
 			}
+			buf, err = protojson.MarshalOptions{EmitUnpopulated: true}.MarshalAppend(buf[:0], msg)
+			return err
 		}
-		b.Run(name+"/generated", through(func() proto.Message { return msg.ProtoReflect().New().Interface() }))
-		b.Run(name+"/dynamicpb", through(func() proto.Message { return dynamicpb.NewMessage(md) }))
+		measure(b, order.name+"/generated", len(body), func() error { return through(new(orderpb.Order)) })
+		measure(b, order.name+"/dynamicpb", len(body), func() error { return through(dynamicpb.NewMessage(md)) })
+		var plain plainOrder
+		if err := json.Unmarshal(body, &plain); err != nil {
+			b.Fatal(err)
+		}
+		measure(b, order.name+"/encoding-json", len(body), func() error {
+			_, err := json.Marshal(&plain)
+			return err
+		})
+	}
+}
+
+func marshal(tb testing.TB, msg proto.Message) []byte {
+	tb.Helper()
+	wire, err := proto.Marshal(msg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return wire
+}
+
+// TestAllocations: a body and a response take no memory per field, beside what they are appended to.
+func TestAllocations(t *testing.T) {
+	for _, order := range benchOrders() {
+		md := order.msg.ProtoReflect().Descriptor()
+		in, out := compileSelf(t, md, transcode.Binding{Body: "*"}), compileSelf(t, md, transcode.Binding{})
+		wire := marshal(t, order.msg)
+		body, err := out.AppendResponse(nil, wire)
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 0, 2*len(body))
+		const limit = 2 // the pools may be emptied meanwhile
+		if n := testing.AllocsPerRun(100, func() { _, err = out.AppendResponse(buf, wire) }); n > limit || err != nil {
+			t.Errorf("%s response: %v allocations, err = %v", order.name, n, err)
+		}
+		if n := testing.AllocsPerRun(100, func() { _, err = in.AppendRequest(buf, transcode.Input{Body: body}) }); n > limit || err != nil {
+			t.Errorf("%s request: %v allocations, err = %v", order.name, n, err)
+		}
 	}
 }
 
