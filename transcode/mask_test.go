@@ -126,7 +126,7 @@ func madeMasks(tb testing.TB, compared *int) func(*testing.T, uint64) {
 		j := jsonMaker{rand.New(rand.NewPCG(seed, 2)), testSchema().types}
 		body := j.body(md)
 		wire, err := m.AppendRequest(nil, transcode.Input{Body: body})
-		if err != nil || len(body) == 0 {
+		if err != nil || len(bytes.TrimSpace(body)) == 0 {
 			return
 		}
 		want, err := runtime.FieldMaskFromRequestBody(bytes.NewReader(body), dynamicpb.NewMessage(md))
