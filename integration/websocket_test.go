@@ -23,8 +23,9 @@ import (
 // socket is a WebSocket to a gateway, as a test uses it.
 type socket struct {
 	*websocket.Conn
-	t    testing.TB
-	resp *http.Response
+	t     testing.TB
+	resp  *http.Response
+	pings chan struct{} // one for each that was answered
 }
 
 // openSocket opens a WebSocket with a credential in the headers.
@@ -44,15 +45,21 @@ func (r *rig) trySocket(t testing.TB, target string, protocols []string, header 
 	for i := 0; i+1 < len(header); i += 2 {
 		h.Add(header[i], header[i+1])
 	}
-	conn, resp, err := websocket.Dial(limited(t), "ws://"+r.HTTP+target, &websocket.DialOptions{
+	s := &socket{t: t, pings: make(chan struct{}, 100)}
+	var err error
+	s.Conn, s.resp, err = websocket.Dial(limited(t), "ws://"+r.HTTP+target, &websocket.DialOptions{
 		HTTPHeader: h, Subprotocols: protocols, HTTPClient: &http.Client{Transport: r.http1.Transport},
+		OnPingReceived: func(context.Context, []byte) bool {
+			s.pings <- struct{}{}
+			return true
+		},
 	})
 	if err != nil {
-		return &socket{t: t, resp: resp}, err
+		return s, err
 	}
-	conn.SetReadLimit(-1)
-	t.Cleanup(func() { _ = conn.CloseNow() })
-	return &socket{Conn: conn, t: t, resp: resp}, nil
+	s.SetReadLimit(-1)
+	t.Cleanup(func() { _ = s.CloseNow() })
+	return s, nil
 }
 
 func (s *socket) send(text string) {
@@ -380,9 +387,13 @@ func TestWebSocketBadFrames(t *testing.T) {
 		"long ping":     "\x89\xfe\x00\x7e\x00\x00\x00\x00",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, ended := holdCalls(b, "Echo/Bidi")
+			begun, ended := holdCalls(b, "Echo/Bidi")
 			conn := r.rawSocket(t, "/v1/echo:chat")
-			if _, err := io.WriteString(conn, emptyMessage+frames); err != nil {
+			if _, err := io.WriteString(conn, emptyMessage); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, begun, "the call")
+			if _, err := io.WriteString(conn, frames); err != nil {
 				t.Fatal(err)
 			}
 			rest, _ := io.ReadAll(conn)
@@ -467,8 +478,18 @@ func TestWebSocketPings(t *testing.T) {
 		}
 		_ = s.Write(context.Background(), websocket.MessageText, nil)
 	}()
-	time.AfterFunc(time.Second, func() { close(release) })
-	s.closed(websocket.StatusNormalClosure)
+	end := make(chan error, 1)
+	go func() {
+		_, _, err := s.Read(limited(t))
+		end <- err
+	}()
+	for range 4 {
+		waitFor(t, s.pings, "a ping")
+	}
+	close(release)
+	if err := waitFor(t, end, "the end"); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+		t.Errorf("it ended with %v", err)
+	}
 }
 
 // A caller that does not read is waited for, and the backend with it; memory
