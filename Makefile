@@ -68,30 +68,46 @@ generate: ## the Go code of the .proto files
 	$(PROTOGEN) $(SHOP) $(SHOP_PROTOS)
 	$(PROTOGEN) $(ORDER) order.proto
 
-.PHONY: deps
-deps: redis-server npm $(BIN)/etcd $(BIN)/grpcurl $(BIN)/golangci-lint conformance-runner ## what the tests need: redis-server, npm, etcd, grpcurl, golangci-lint, protobuf's conformance suite
+# Programs of other modules' that tests run, by the module under tools/ that
+# pins them. The tests build them themselves; built here first, that takes no
+# time out of theirs.
+PROGRAMS := conformance:connectrpc.com/conformance/cmd/connectconformance \
+  conformance:connectrpc.com/conformance/cmd/referenceserver conformance:connectrpc.com/conformance/cmd/grpcserver \
+  h2spec:github.com/summerwind/h2spec/cmd/h2spec interop:. interop:google.golang.org/grpc/interop/client
 
-.PHONY: redis-server npm
-redis-server npm:
-	@command -v $@ >/dev/null && exit 0; \
+.PHONY: deps
+deps: packages programs $(BIN)/golangci-lint conformance-runner ## what the tests need: servers, clients, a browser, suites of others, golangci-lint
+
+.PHONY: programs
+programs: $(BIN)/etcd $(BIN)/grpcurl
+	@$(foreach p,$(PROGRAMS),go build -C tools/$(firstword $(subst :, ,$p)) -o /dev/null $(lastword $(subst :, ,$p)) &&) true
+
+# Debian's packages. Node itself comes from npm, as Debian's is too old for some
+# of the clients.
+.PHONY: packages
+packages:
+	@missing=; \
+	for program in redis-server npm chromium curl; do \
+	  command -v "$$program" >/dev/null || missing+=" $$program"; \
+	done; \
+	/usr/bin/python3 -c 'import grpc' 2>/dev/null || missing+=" python3-grpcio"; \
+	[ -n "$$missing" ] || exit 0; \
 	if ! command -v apt-get >/dev/null; then \
-	  echo "the tests need $@: install it (Debian's package $@)" >&2; exit 1; \
+	  echo "the tests need these packages of Debian, or what your system has in their place:$$missing" >&2; exit 1; \
 	fi; \
 	sudo=; \
 	if [ "$$(id -u)" != 0 ]; then \
-	  command -v sudo >/dev/null || { echo "the tests need $@: as root, apt-get install $@" >&2; exit 1; }; \
+	  command -v sudo >/dev/null || { echo "the tests need more: as root, apt-get install$$missing" >&2; exit 1; }; \
 	  sudo=sudo; \
 	fi; \
 	$$sudo apt-get update -q; \
-	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $@
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing
 
 # Into the user's cache folder; the test does so itself, if need be.
 .PHONY: conformance-runner
-conformance-runner: npm
+conformance-runner: packages
 	@integration/protobufsuite/install.sh >/dev/null
 
-# The tests build etcd and grpcurl themselves; built here first, that takes no
-# time out of theirs.
 $(BIN)/etcd: tools/etcd/go.mod tools/etcd/go.sum tools/etcd/main.go
 	go build -C tools/etcd -o $@ .
 

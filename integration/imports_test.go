@@ -73,6 +73,8 @@ integration/protobufsuite <-
                            # tests alone
 integration/protobufsuite/testee <- config transcode
                            # a program of tests: transcode as what protobuf's conformance suite tests
+integration/nodetest    <-
+                           # tests alone: clients in JavaScript
 integration/conformserver <- integration/process
                            # a program of tests: the gateway as the server of Connect's conformance suite
 integration/gatewaytest <- integration/process
@@ -112,7 +114,7 @@ telemetry !  github.com/redis/go-redis      # it observes values it is given
 telemetry !  net/http                       # serving /metrics is the gateway's
 
 * !  github.com/alicebob/miniredis   but cmd/gateway  # 'gateway demo' needs no Redis; everything else must meet the real one's client
-* !  testing                         but integration/process integration/redistest integration/etcdtest integration/gatewaytest integration/toolbuild integration/testbackend # it adds flags and weight to every binary
+* !  testing                         but integration/process integration/redistest integration/etcdtest integration/gatewaytest integration/toolbuild integration/testbackend integration/nodetest # it adds flags and weight to every binary
 * !  math/rand                                        # one global generator that anybody may seed; math/rand/v2 has none
 * !  log                                              # rooms are given a *slog.Logger
 * !  io/ioutil                                        # deprecated

@@ -67,18 +67,31 @@ func compile(tb testing.TB) *protoregistry.Files {
 }
 
 // Protoset returns the backend's descriptors as `protoc --include_imports
-// --descriptor_set_out` writes them.
+// --descriptor_set_out` writes them: each file after those that it imports.
 func (s *Server) Protoset() []byte {
 	s.tb.Helper()
 	set := new(descriptorpb.FileDescriptorSet)
-	s.files.RangeFiles(func(fd protoreflect.FileDescriptor) bool {
+	seen := make(map[string]bool)
+	var add func(protoreflect.FileDescriptor)
+	add = func(fd protoreflect.FileDescriptor) {
+		if seen[fd.Path()] {
+			return
+		}
+		seen[fd.Path()] = true
+		for i := range fd.Imports().Len() {
+			add(fd.Imports().Get(i).FileDescriptor)
+		}
 		if fd.Path() == File {
 			set.File = append(set.File, protoutil.ProtoFromFileDescriptor(fd))
 		} else {
 			set.File = append(set.File, protodesc.ToFileDescriptorProto(fd))
 		}
-		return true
-	})
+	}
+	root, err := s.files.FindFileByPath(File)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	add(root)
 	data, err := proto.Marshal(set)
 	if err != nil {
 		s.tb.Fatal(err)
