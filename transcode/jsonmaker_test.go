@@ -158,7 +158,7 @@ func (j jsonMaker) members(md protoreflect.MessageDescriptor, depth int) []strin
 // field picks one, or an extension; nil: there is none.
 func (j jsonMaker) field(md protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
 	if md.ExtensionRanges().Len() > 0 && j.one(4) {
-		numbers := []protoreflect.FieldNumber{100, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007, 1100, 1101}
+		numbers := []protoreflect.FieldNumber{100, 101, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007, 1100, 1101}
 		if x, err := j.types.FindExtensionByNumber(md.FullName(), numbers[j.IntN(len(numbers))]); err == nil {
 			return x.TypeDescriptor()
 		}

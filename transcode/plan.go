@@ -65,12 +65,14 @@ type fieldPlan struct {
 	tag uint64
 	// packedTag is the tag of a packed run; 0: not written packed.
 	packedTag uint64
-	// runTag is the tag of a packed run, whether it is written so or not; 0: it cannot be.
+	// runTag is the tag of a packed run, whether it is written so or not; tag where it cannot be.
 	runTag uint64
 	list   bool
 	isMap  bool
 	// presence: set to its zero value is not the same as unset.
 	presence bool
+	// required: its message is not complete without it.
+	required bool
 	// oneof is the index of the oneof that it belongs to, else -1. A proto3 optional field belongs to none.
 	oneof int
 	// omitUnset: not written when unset even where defaults are (members of oneofs, proto3 optional fields).
@@ -80,6 +82,7 @@ type fieldPlan struct {
 	enum     *enumPlan    // of an enum, else nil
 	mapKey   *fieldPlan   // of a map, else nil
 	mapValue *fieldPlan   // of a map, else nil
+	entry    *messagePlan // of a map's entries, else nil
 }
 
 // enumPlan is an enum's values by name and by number.
@@ -87,6 +90,8 @@ type enumPlan struct {
 	name     protoreflect.FullName
 	byName   map[string]int32
 	byNumber map[int32]string
+	// quoted are the names of the values from 0 on, as JSON; empty: there is none.
+	quoted []string
 	// isNull: google.protobuf.NullValue, which is null in JSON.
 	isNull bool
 }
@@ -188,7 +193,7 @@ func (p *planner) message(md protoreflect.MessageDescriptor) (*messagePlan, erro
 		}
 		f.index = i
 		mp.fields[i] = f
-		if f.desc.Cardinality() == protoreflect.Required {
+		if f.required {
 			mp.required = append(mp.required, f)
 		}
 	}
@@ -272,6 +277,7 @@ func (p *planner) field(fd protoreflect.FieldDescriptor) (*fieldPlan, error) {
 		list:     fd.IsList(),
 		isMap:    fd.IsMap(),
 		presence: fd.HasPresence(),
+		required: fd.Cardinality() == protoreflect.Required,
 		oneof:    -1,
 	}
 	name := f.jsonName
@@ -284,6 +290,7 @@ func (p *planner) field(fd protoreflect.FieldDescriptor) (*fieldPlan, error) {
 	if f.isMap {
 		f.tag = protowire.EncodeTag(f.num, protowire.BytesType)
 	}
+	f.runTag = f.tag
 	if f.list && wireType(f.kind) != protowire.BytesType && wireType(f.kind) != protowire.StartGroupType {
 		f.runTag = protowire.EncodeTag(f.num, protowire.BytesType)
 	}
@@ -306,7 +313,10 @@ func (p *planner) field(fd protoreflect.FieldDescriptor) (*fieldPlan, error) {
 		if f.mapKey, err = p.field(fd.MapKey()); err != nil {
 			return nil, err
 		}
-		f.mapValue, err = p.field(fd.MapValue())
+		if f.mapValue, err = p.field(fd.MapValue()); err != nil {
+			return nil, err
+		}
+		f.entry, err = p.message(fd.Message())
 	case fd.Message() != nil:
 		f.message, err = p.message(fd.Message())
 	case fd.Enum() != nil:
@@ -408,6 +418,15 @@ func (p *planner) enum(ed protoreflect.EnumDescriptor) (*enumPlan, error) {
 		ep.byName[string(v.Name())] = int32(n)
 		// Of aliases, the one that the descriptor prefers.
 		ep.byNumber[int32(n)] = string(values.ByNumber(n).Name())
+	}
+	const small = 64
+	for n := range int32(small) {
+		name, ok := ep.byNumber[n]
+		if !ok {
+			ep.quoted = append(ep.quoted, "")
+			continue
+		}
+		ep.quoted = append(ep.quoted, `"`+name+`"`)
 	}
 	p.enums[ed.FullName()] = ep
 	return ep, nil

@@ -123,6 +123,12 @@ func TestAppendRequest(t *testing.T) {
 		{name: "required from the path", method: legacy, binding: transcode.Binding{Body: "*", Vars: []string{"id"}}, body: `{"name":"x"}`, vars: []string{"1"}, want: `{"id":1,"name":"x"}`},
 		{name: "required is missing", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"name":"x"}`, field: "id", reason: "required"},
 		{name: "required is missing inside", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"subs":[{"id":2},{}]}`, field: "subs[1].id", reason: "required"},
+		{name: "required is missing in a group", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"Inner":{"text":"x"}}`, field: "Inner.yes", reason: "required"},
+		{name: "required from body and path, in pieces", method: legacy, binding: transcode.Binding{Body: "Inner", Vars: []string{"id", "Inner.yes"}}, body: `{"text":"x"}`, vars: []string{"1", "true"}, want: `{"id":1,"Inner":{"text":"x","yes":true}}`},
+		{name: "required is missing in a map's list", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"byName":{"a":{"id":1},"b":{"id":2,"subs":[{}]}}}`, field: "by_name.subs[0].id", reason: "required"},
+		{name: "required is missing in a map", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"byName":{"a":{"name":"x"}}}`, field: "by_name.id", reason: "required"},
+		{name: "required is missing in an extension", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"[old.more]":{}}`, field: "[old.more].id", reason: "required"},
+		{name: "required is not looked for in Any", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"any":{"@type":"t/old.Legacy"}}`, want: `{"id":1,"any":{"@type":"t/old.Legacy"}}`},
 		{name: "group and extension", method: legacy, binding: transcode.Binding{Body: "*"}, body: `{"id":1,"Inner":{"yes":true},"[old.extra]":"e"}`, want: `{"id":1,"Inner":{"yes":true},"[old.extra]":"e"}`},
 		{name: "group from the query", method: legacy, query: "id=1&Inner.yes=true&Inner.text=t", want: `{"id":1,"Inner":{"yes":true,"text":"t"}}`},
 	}
