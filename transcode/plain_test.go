@@ -22,6 +22,12 @@ func TestPlain(t *testing.T) {
 				if got := plain(b); got != want {
 					t.Fatalf("plain(%q) = %d, want %d", b, got, want)
 				}
+				for want < len(b) && (b[want] >= 0x80 || b[want] >= ' ' && b[want] != '"' && b[want] != '\\') {
+					want++
+				}
+				if got := unescaped(b); got != want {
+					t.Fatalf("unescaped(%q) = %d, want %d", b, got, want)
+				}
 			}
 		}
 	}

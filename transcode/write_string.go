@@ -9,26 +9,22 @@ const hexDigits = "0123456789abcdef"
 // is not valid UTF-8; what is appended is then of no use.
 func appendString(dst, s []byte) ([]byte, bool) {
 	dst = append(dst, '"')
-	done := 0
-	for i := 0; ; {
-		if i += plain(s[i:]); i == len(s) {
-			break
+	n := plain(s)
+	dst = append(dst, s[:n]...)
+	if n < len(s) {
+		if s = s[n:]; !utf8.Valid(s) {
+			return dst, false
 		}
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRune(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				return dst, false
+		for len(s) > 0 {
+			if n = unescaped(s); n == 0 {
+				dst = appendEscape(dst, s[0])
+				s = s[1:]
+				continue
 			}
-			i += size
-			continue
+			dst = append(dst, s[:n]...)
+			s = s[n:]
 		}
-		dst = append(dst, s[done:i]...)
-		dst = appendEscape(dst, c)
-		i++
-		done = i
 	}
-	dst = append(dst, s[done:]...)
 	return append(dst, '"'), true
 }
 

@@ -139,6 +139,10 @@ func (w *writer) enum(e *enumPlan, n int32) {
 		return
 	}
 	if !w.engine.enumNumbers {
+		if uint32(n) < uint32(len(e.quoted)) && e.quoted[n] != "" {
+			w.out = append(w.out, e.quoted[n]...)
+			return
+		}
 		if name, ok := e.byNumber[n]; ok {
 			w.out = append(w.out, '"')
 			w.out = append(w.out, name...)
@@ -173,6 +177,16 @@ func appendFloat(dst []byte, v float64, bits int) []byte {
 		return append(dst, `"Infinity"`...)
 	case math.IsInf(v, -1):
 		return append(dst, `"-Infinity"`...)
+	}
+	// Up to here integers are a step of 1 or less apart, so that all their digits count.
+	exact := 1.0 * (1 << 53)
+	if bits == 32 {
+		exact = 1 << 24
+	}
+	if -exact < v && v < exact {
+		if n := int64(v); float64(n) == v && (n != 0 || !math.Signbit(v)) {
+			return strconv.AppendInt(dst, n, 10)
+		}
 	}
 	format := byte('f')
 	if a := math.Abs(v); a != 0 {
