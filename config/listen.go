@@ -50,7 +50,8 @@ type CORS struct {
 	AllowedMethods []string `yaml:"allowed_methods" default:"GET,HEAD,POST,PUT,PATCH,DELETE"`
 	// The request headers that pages may send besides those that the protocols need; `*` for any.
 	AllowedHeaders []string `yaml:"allowed_headers"`
-	// The response headers that pages may read besides those that the protocols need.
+	// The response headers that pages may read besides those that the protocols need; `*` for any, without
+	// allow_credentials.
 	ExposedHeaders []string `yaml:"exposed_headers"`
 	// Whether browsers may send cookies and HTTP authentication along. Not with the origin `*`.
 	AllowCredentials bool `yaml:"allow_credentials" default:"false"`

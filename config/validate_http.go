@@ -37,8 +37,11 @@ func (v *validator) cors(c *CORS, section string) {
 		}
 	}
 	for i, name := range c.ExposedHeaders {
-		if key := indexPath(section+".exposed_headers", i); !isHeaderName(name) {
-			v.fault(key, "%s is not the name of a header", v.show(key, name))
+		switch key := indexPath(section+".exposed_headers", i); {
+		case name == "*" && c.AllowCredentials:
+			v.fault(key, "* means nothing to browsers beside allow_credentials; name the headers")
+		case name != "*" && !isHeaderName(name):
+			v.fault(key, "%s is neither the name of a header nor *", v.show(key, name))
 		}
 	}
 }
