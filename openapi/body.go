@@ -52,8 +52,8 @@ func (s *schemas) requestBody(r *routes.Route, bound []fieldPath) object {
 			{mediaJSON, mediaOf(object{{"type", "array"}, {"items", schema}})},
 		}
 	}
-	if r.Forms && message != nil && !r.ClientStreams {
-		content.set(mediaForm, mediaOf(s.form(message, inside(r, bound))))
+	if r.Forms && message != nil && !isWellKnown(message) && !r.ClientStreams {
+		content.set(mediaForm, s.form(message, inside(r, bound)))
 	}
 	return withDescription(text, content)
 }
@@ -91,12 +91,16 @@ func inside(r *routes.Route, bound []fieldPath) []fieldPath {
 	return rest
 }
 
-// form is the schema of a message as a form.
+// form describes a message as a form. Its names are those of a query.
 func (s *schemas) form(md protoreflect.MessageDescriptor, bound []fieldPath) object {
 	fields, _ := s.textFields(md, bound)
 	properties := make(object, 0, len(fields))
+	var encoding object
 	for _, f := range fields {
 		schema := f.schema
+		if f.path.leaf().IsMap() {
+			encoding.set(f.name, object{{"style", "deepObject"}, {"explode", true}})
+		}
 		if f.asJSON {
 			schema = object{{"type", "string"}, {"contentMediaType", mediaJSON}}
 		}
@@ -104,7 +108,11 @@ func (s *schemas) form(md protoreflect.MessageDescriptor, bound []fieldPath) obj
 		schema.setDescription(s.comment(f.path.leaf().FullName()))
 		properties.set(f.name, schema)
 	}
-	return object{{"type", "object"}, {"properties", properties}}
+	media := mediaOf(object{{"type", "object"}, {"properties", properties}})
+	if len(encoding) > 0 {
+		media.set("encoding", encoding)
+	}
+	return media
 }
 
 // answer describes what a route answers when all went well.

@@ -2,6 +2,9 @@ package openapi
 
 import (
 	"cmp"
+	"net/http"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/rpcgate/rpcgate/routes"
 )
@@ -39,6 +42,9 @@ func (b *builder) operation(r *routes.Route, p path, names []string, id string) 
 	if r.HTTPMethod == "*" {
 		note = paragraphs(note, "Any HTTP method leads here.")
 	}
+	if r.HTTPMethod == http.MethodPatch && r.Body != "*" && r.Body != "" && hasFieldMask(input) {
+		note = paragraphs(note, "An update mask that is not given is made of the fields that the body has.")
+	}
 	if r.ClientStreams || r.ServerStreams {
 		b.streams = true
 	}
@@ -61,6 +67,15 @@ func (b *builder) operation(r *routes.Route, p path, names []string, id string) 
 		op.set("security", array{})
 	}
 	return op
+}
+
+func hasFieldMask(md protoreflect.MessageDescriptor) bool {
+	for i := range md.Fields().Len() {
+		if m := md.Fields().Get(i).Message(); m != nil && m.FullName() == "google.protobuf.FieldMask" {
+			return true
+		}
+	}
+	return false
 }
 
 // streamsText says once what holds for all streams. OpenAPI 3.1 has no way to

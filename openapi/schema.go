@@ -178,7 +178,8 @@ func (s *schemas) scalar(k protoreflect.Kind) object {
 }
 
 // integer is the schema of an integer, which JSON has as a string where it has
-// 64 bits, unless the backend's options say otherwise.
+// 64 bits, unless the backend's options say otherwise. Pages that try operations
+// out make a value up for a pattern without an example, too large a one mostly.
 func (s *schemas) integer(k protoreflect.Kind) object {
 	format := "int32"
 	switch k {
@@ -190,7 +191,7 @@ func (s *schemas) integer(k protoreflect.Kind) object {
 		format = "uint64"
 	}
 	if strings.HasSuffix(format, "64") && !s.json.Int64AsNumbers {
-		return object{{"type", "string"}, {"format", format}, {"pattern", integerPattern(k)}}
+		return object{{"type", "string"}, {"format", format}, {"pattern", integerPattern(k)}, {"examples", texts("0")}}
 	}
 	o := object{{"type", "integer"}, {"format", format}}
 	if format[0] == 'u' {

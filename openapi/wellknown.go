@@ -16,7 +16,8 @@ func (s *schemas) wellKnown(md protoreflect.MessageDescriptor) (object, bool) {
 		return object{
 			{"type", "string"},
 			{"pattern", `^-?[0-9]+(\.[0-9]{1,9})?s$`},
-			{"description", "Seconds, with an s behind them: 1.5s."},
+			{"examples", texts("1.5s")},
+			{"description", "Seconds, with an s behind them."},
 		}, true
 	case "google.protobuf.FieldMask":
 		return object{{"type", "string"}, {"description", "Paths of fields in lowerCamelCase, with commas between: user.displayName,photo."}}, true
