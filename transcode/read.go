@@ -24,6 +24,9 @@ type reader struct {
 	seen []uint64
 	// extensions are the numbers of those that the messages that are open have had.
 	extensions []protowire.Number
+	// lengths are those for which there is no room yet, noted the bytes that they need in all.
+	lengths []longLength
+	noted   int
 	// text is the last string that had escapes in it.
 	text []byte
 	// skipped: the value just read is none, an enum's name that nobody knows.
@@ -41,9 +44,9 @@ func (r *reader) release() {
 	e := r.engine
 	*r = reader{
 		keys: r.keys[:0], dropped: r.dropped[:0], seen: r.seen[:0],
-		extensions: r.extensions[:0], text: r.text[:0],
+		extensions: r.extensions[:0], lengths: r.lengths[:0], text: r.text[:0],
 	}
-	if max(cap(r.keys), cap(r.dropped), cap(r.seen), cap(r.text)) <= maxScratch {
+	if max(cap(r.keys), cap(r.dropped), cap(r.seen), cap(r.lengths), cap(r.text)) <= maxScratch {
 		e.readers.Put(r)
 	}
 }
@@ -52,7 +55,7 @@ func (r *reader) release() {
 func (r *reader) body(m *Method) bool {
 	r.space()
 	if m.wholeBody {
-		return r.content(m.input, 1) && r.end()
+		return r.content(m.input, 1) && r.finish()
 	}
 	leaf, outer := m.body[len(m.body)-1], m.body[:len(m.body)-1]
 	start := len(r.out)
@@ -64,7 +67,7 @@ func (r *reader) body(m *Method) bool {
 		// An element's or entry's depth counts from the message that has the field; null leaves that unset.
 		ok = r.member(leaf, 1)
 	}
-	if !ok || !r.end() {
+	if !ok || !r.finish() {
 		return false
 	}
 	if len(r.out) > start {
@@ -99,10 +102,14 @@ func (r *reader) spaces() {
 	}
 }
 
-// end tells whether nothing but white space is left.
-func (r *reader) end() bool {
+// finish ends the body, after which there is only white space.
+func (r *reader) finish() bool {
 	r.space()
-	return r.pos == len(r.in) || r.unexpected()
+	if r.pos < len(r.in) {
+		return r.unexpected()
+	}
+	r.settle()
+	return true
 }
 
 // open skips the bracket c that an object or array begins with, and the white

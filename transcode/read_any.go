@@ -51,7 +51,8 @@ func (r *reader) any(depth int) bool {
 		r.out = r.out[:mark]
 		return r.fail(urlAt, "the type is not known")
 	}
-	r.out = append(r.out, valueTag, 0)
+	r.out = append(r.out, valueTag)
+	o := r.begin()
 	mark = len(r.out)
 	r.pos = start
 	if mp.special == ordinary {
@@ -68,7 +69,7 @@ func (r *reader) any(depth int) bool {
 	case len(r.out) == mark:
 		r.out = r.out[:mark-2]
 	default:
-		r.out = closeLength(r.out, mark-1)
+		r.close(o)
 	}
 	return true
 }

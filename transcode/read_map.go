@@ -31,8 +31,8 @@ func (r *reader) entries(f *fieldPlan, depth int) bool {
 			return r.unexpected()
 		}
 		start := len(r.out)
-		r.out = append(appendTag(r.out, f.tag), 0)
-		mark := len(r.out) - 1
+		r.out = appendTag(r.out, f.tag)
+		o := r.begin()
 		r.out = appendTag(r.out, f.mapKey.tag)
 		k.start = len(r.out)
 		if !r.mapKey(f.mapKey.kind) {
@@ -59,7 +59,7 @@ func (r *reader) entries(f *fieldPlan, depth int) bool {
 			r.out = r.out[:start]
 		} else {
 			before := len(r.out)
-			r.out = closeLength(r.out, mark)
+			r.close(o)
 			k.start += len(r.out) - before
 			k.end += len(r.out) - before
 		}
@@ -141,8 +141,7 @@ func (r *reader) mapKey(k protoreflect.Kind) bool {
 // google.protobuf.Value: its tag, and the Struct or ListValue.
 func (r *reader) structValue(tag uint64, mp *messagePlan, depth int) bool {
 	r.out = protowire.AppendVarint(r.out, tag)
-	mark := len(r.out)
-	r.out = append(r.out, 0)
+	o := r.begin()
 	ok := false
 	if mp.special == isStruct {
 		ok = r.entries(mp.fields[0], depth)
@@ -150,7 +149,7 @@ func (r *reader) structValue(tag uint64, mp *messagePlan, depth int) bool {
 		ok = r.list(mp.fields[0], depth)
 	}
 	if ok {
-		r.out = closeLength(r.out, mark)
+		r.close(o)
 	}
 	return ok
 }

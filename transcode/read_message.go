@@ -253,11 +253,10 @@ func (r *reader) list(f *fieldPlan, depth int) bool {
 // nested reads and appends a message's value, length and content. depth is
 // that of the message it is in.
 func (r *reader) nested(mp *messagePlan, depth int) bool {
-	mark := len(r.out)
-	r.out = append(r.out, 0)
+	o := r.begin()
 	if !r.content(mp, depth+1) {
 		return false
 	}
-	r.out = closeLength(r.out, mark)
+	r.close(o)
 	return true
 }

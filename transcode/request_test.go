@@ -180,6 +180,17 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
+// TestLongBodies: lengths of any size, one inside the other, and after one another.
+func TestLongBodies(t *testing.T) {
+	m := compile(t, echo, transcode.Binding{Body: "*"}, defaults)
+	for _, n := range []int{100, 118, 125, 126, 127, 128, 16<<10 - 30, 16<<10 - 4, 16<<10 - 3, 16<<10 - 2, 16<<10 - 1, 16 << 10, 16<<10 + 1, 40 << 10, 1<<21 - 3, 1 << 21} {
+		text := `"` + strings.Repeat("x", n) + `"`
+		body := strings.ReplaceAll(`{"stringValue":T,"sub":{"smalls":[{"name":T},{"name":"a"},{"name":T,"tags":[T,"b",T]}],"labels":{"k":T,T:"v"},"sub":{"sub":{"stringValue":T},"int32Value":1},`+
+			`"struct":{"a":[T,{"b":T,"c":1}],"d":[[[[[1,2]]]]]}},"byUlong":{"1":{"name":T},"2":{}},"any":{"@type":"t/everything.Everything","sub":{"stringValue":T},"boolValue":true},"int32Value":7}`, "T", text)
+		compareBodies(t, echo, m, true, []byte(body))
+	}
+}
+
 // TestNoAllocations: reading a body takes no more memory than the message it makes.
 func TestNoAllocations(t *testing.T) {
 	body := compile(t, echo, transcode.Binding{Body: "*"}, defaults)

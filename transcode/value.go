@@ -227,7 +227,7 @@ func appendJSONText(dst []byte, mp *messagePlan, text string) ([]byte, string) {
 	return prefixLength(dst, func(dst []byte) ([]byte, string) {
 		r := &reader{in: []byte(text), out: dst}
 		r.space()
-		if !r.content(mp, 1) || !r.end() {
+		if !r.content(mp, 1) || !r.finish() {
 			return dst, "not valid JSON for " + string(mp.desc.FullName())
 		}
 		return r.out, ""
