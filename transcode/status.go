@@ -2,12 +2,14 @@ package transcode
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -34,7 +36,7 @@ func AppendStatus(dst []byte, s *status.Status, types Resolver) []byte {
 func AppendDetail(dst []byte, detail *anypb.Any, types Resolver) []byte {
 	start := len(dst)
 	if detail.GetTypeUrl() != "" {
-		o := protojson.MarshalOptions{AllowPartial: true, Resolver: linked(types)}
+		o := protojson.MarshalOptions{AllowPartial: true, Resolver: &fewTypes{Resolver: linked(types), left: maxLookups(len(detail.GetValue()))}}
 		out, err := guard(dst, func() ([]byte, error) { return o.MarshalAppend(dst, detail) })
 		if err == nil {
 			return compact(out, start)
@@ -46,6 +48,26 @@ func AppendDetail(dst []byte, detail *anypb.Any, types Resolver) []byte {
 	dst = base64.StdEncoding.AppendEncode(dst, detail.GetValue())
 	return append(dst, `"}`...)
 }
+
+// fewTypes finds messages only so many times. protojson unmarshals an Any's
+// content, and all that is inside, once per Any around it: a detail of some MiB
+// of nested Any would cost minutes.
+type fewTypes struct {
+	Resolver
+	left int
+}
+
+var errTooMuchAny = errors.New("too much Any")
+
+func (t *fewTypes) FindMessageByURL(url string) (protoreflect.MessageType, error) {
+	if t.left--; t.left < 0 {
+		return nil, errTooMuchAny
+	}
+	return t.Resolver.FindMessageByURL(url)
+}
+
+// maxLookups bounds the Any's in a detail of size bytes, so that some 16 MiB are unmarshalled, or 16 times all of it.
+func maxLookups(size int) int { return 16 + 16<<20/max(size, 1) }
 
 // appendValidString appends any text as a JSON string.
 func appendValidString(dst []byte, s string) []byte {

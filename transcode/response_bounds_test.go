@@ -1,0 +1,121 @@
+package transcode_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/transcode"
+)
+
+// nest puts content inside n messages of a kind: head is what comes before one
+// of a size, tail what comes after.
+func nest(content []byte, n int, head func(size int) []byte, tail string) []byte {
+	heads := make([][]byte, n)
+	size := len(content)
+	for i := range heads {
+		heads[n-1-i] = head(size)
+		size += len(heads[n-1-i]) + len(tail)
+	}
+	wire := append(bytes.Join(heads, nil), content...)
+	return append(wire, strings.Repeat(tail, n)...)
+}
+
+// Heads for nest.
+func inField(num protowire.Number) func(int) []byte {
+	return func(size int) []byte {
+		return protowire.AppendVarint(protowire.AppendTag(nil, num, protowire.BytesType), uint64(size))
+	}
+}
+
+func inList(size int) []byte { // a Value that is a ListValue of one Value
+	inner := inField(1)(size)
+	return append(inField(6)(len(inner)+size), inner...)
+}
+
+func inAny(size int) []byte {
+	return append(field(1, []byte("/google.protobuf.Any")), inField(2)(size)...)
+}
+
+func inGroup(int) []byte { return []byte(groupStart) }
+
+const groupStart, groupEnd = "\x53", "\x54" // field 10 of Corner
+
+func field(num protowire.Number, content []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(nil, num, protowire.BytesType), content)
+}
+
+// TestResponseDepth: messages nest as deeply as protobuf-go reads them, Any
+// counted; the stack is not what ends it.
+func TestResponseDepth(t *testing.T) {
+	anything := compile(t, "everything.Service.Anything", transcode.Binding{}, config.JSON{})
+	corners := compile(t, corner, transcode.Binding{}, config.JSON{})
+	for _, tt := range []struct {
+		name   string
+		method *transcode.Method
+		wire   []byte
+		ok     bool
+	}{
+		{"lists", anything, nest([]byte("\x08\x00"), 4999, inList, ""), true},
+		{"too many lists", anything, nest([]byte("\x08\x00"), 5001, inList, ""), false},
+		{"Any", corners, field(60, nest(nil, 9000, inAny, "")), true},
+		{"too many Any", corners, field(60, nest(nil, 10_001, inAny, "")), false},
+		{"groups", corners, nest([]byte("\x28\x01"), 100, inGroup, groupEnd), true},
+		{"too many groups", corners, nest([]byte("\x28\x01"), 101, inGroup, groupEnd), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := tt.method.AppendResponse(nil, tt.wire)
+			if (err == nil) != tt.ok {
+				t.Errorf("%d bytes, err = %v (%v)", len(got), err, errors.Unwrap(err))
+			}
+		})
+	}
+}
+
+// TestResponseWork: what is legal but nasty takes no more than a moment.
+func TestResponseWork(t *testing.T) {
+	m := compile(t, corner, transcode.Binding{}, defaults)
+	payload := field(3, bytes.Repeat([]byte("x"), 1<<20))
+	for _, tt := range []struct {
+		name string
+		wire []byte
+	}{
+		{"messages in pieces inside messages in pieces", nest(payload, 900, inField(12), "\x62\x00")},
+		{"map values in pieces", field(40, bytes.Repeat(field(2, payload[:1000]), 4000))},
+		{"oneof members that alternate", bytes.Repeat(append(field(50, payload[:1000]), field(52, nil)...), 4000)},
+		{"out of order at each level", nest(payload, 900, inField(12), "\x20\x01")},
+		{"groups around much", nest(bytes.Repeat([]byte("\x28\x01"), 1<<19), 90, inGroup, groupEnd)},
+		{"many entries of one key", bytes.Repeat(field(42, field(2, payload[:1000])), 4000)},
+		{"many unknown fields", bytes.Repeat([]byte("\xb8\x3e\x01"), 1<<20)},
+		{"a mask's many unknown fields", field(60, append(field(1, payload[:1<<18]), bytes.Repeat([]byte("\x18\x01"), 1<<20)...))},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			begun := time.Now()
+			_, err := m.AppendResponse(nil, tt.wire)
+			if took := time.Since(begun); took > 10*time.Second { // some ms; the race detector and busy machines may take more
+				t.Errorf("%v for %d bytes (err = %v)", took, len(tt.wire), err)
+			}
+		})
+	}
+}
+
+// TestStatusWork does the same for details.
+func TestStatusWork(t *testing.T) {
+	many := nest(field(1, bytes.Repeat([]byte("x"), 1<<19)), 2000, inAny, "")
+	got := transcode.AppendStatus(nil, &status.Status{Code: 2, Message: "m", Details: []*anypb.Any{{TypeUrl: "x/google.protobuf.Any", Value: many}}}, nil)
+	if !strings.HasPrefix(string(got), `{"code":2,"message":"m","details":[{"@type":"x/google.protobuf.Any","value":"`) {
+		t.Errorf("%.200s", got)
+	}
+	few := nest(nil, 5, inAny, "")
+	got = transcode.AppendDetail(nil, &anypb.Any{TypeUrl: "x/google.protobuf.Any", Value: few}, nil)
+	if want := `{"@type":"x/google.protobuf.Any","value":` + strings.Repeat(`{"@type":"/google.protobuf.Any","value":`, 5) + "{}" + strings.Repeat("}", 6); string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
