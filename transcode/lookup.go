@@ -25,12 +25,19 @@ type lookup struct {
 
 	messages   atomic.Pointer[map[string]*messagePlan]
 	extensions atomic.Pointer[map[extensionKey]*fieldPlan]
+	names      atomic.Pointer[map[extensionName]*fieldPlan]
 }
 
 // extensionKey is the message that is extended and the field's number in it.
 type extensionKey struct {
 	extended *messagePlan
 	num      protowire.Number
+}
+
+// extensionName is the message that is extended and the extension's full name.
+type extensionName struct {
+	extended *messagePlan
+	name     string
 }
 
 // errUnknownType is what became of a type that nobody knows.
@@ -97,30 +104,41 @@ func (l *lookup) extension(extended *messagePlan, num protowire.Number) (*fieldP
 var errNotExtending = errors.New("it extends another message")
 
 // extensionByName finds the extension of a message that has the full name; nil: none is known.
-func (l *lookup) extensionByName(extended *messagePlan, name protoreflect.FullName) (*fieldPlan, error) {
-	t, err := l.types.FindExtensionByName(name)
+func (l *lookup) extensionByName(extended *messagePlan, name []byte) (*fieldPlan, error) {
+	if known := l.names.Load(); known != nil {
+		if f := (*known)[extensionName{extended, string(name)}]; f != nil {
+			return f, nil
+		}
+	}
+	t, err := l.types.FindExtensionByName(protoreflect.FullName(name))
 	if errors.Is(err, protoregistry.NotFound) || err == nil && t == nil {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("extension %s: %w", name, err)
+		return nil, fmt.Errorf("extension %.100q: %w", name, err)
 	}
 	xd := t.TypeDescriptor()
 	if xd.ContainingMessage().FullName() != extended.desc.FullName() || !extended.desc.ExtensionRanges().Has(xd.Number()) {
-		return nil, fmt.Errorf("extension %s: %w", name, errNotExtending)
+		return nil, fmt.Errorf("extension %.100q: %w", name, errNotExtending)
 	}
-	key := extensionKey{extended, xd.Number()}
-	if known := l.extensions.Load(); known != nil {
-		if f := (*known)[key]; f != nil {
-			return f, nil
-		}
+	f, err := l.extensionPlan(extensionKey{extended, xd.Number()}, t)
+	if err != nil {
+		return nil, err
 	}
-	return l.extensionPlan(key, t)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	remember(&l.names, extensionName{extended, string(name)}, f)
+	return f, nil
 }
 
 func (l *lookup) extensionPlan(key extensionKey, t protoreflect.ExtensionType) (*fieldPlan, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if known := l.extensions.Load(); known != nil {
+		if f := (*known)[key]; f != nil {
+			return f, nil
+		}
+	}
 	f, err := l.plans.extension(t.TypeDescriptor())
 	if err != nil {
 		return nil, err

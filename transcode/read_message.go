@@ -2,7 +2,6 @@ package transcode
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // content reads a message of any type and appends its content, without
@@ -128,7 +127,7 @@ func (r *reader) oneof(mp *messagePlan, f *fieldPlan, base, at int) bool {
 
 // extension reads the value of an extension that has the name, which is at.
 func (r *reader) extension(mp *messagePlan, name []byte, at, depth, base int) bool {
-	f, err := r.engine.lookup.extensionByName(mp, protoreflect.FullName(name))
+	f, err := r.engine.lookup.extensionByName(mp, name)
 	switch {
 	case err != nil:
 		return r.fail(at, "not an extension of this message")

@@ -205,6 +205,15 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("%s: %v allocations", text, n)
 		}
 	}
+	old := compile(t, legacy, transcode.Binding{Body: "*"}, defaults)
+	in := []byte(`{"Inner":{"yes":true},"[old.extra]":"e","kind":"FIRST","numbers":["1e0"],"any":{"n\u0061me":"x","@type":"t/old.Legacy"}}`)
+	buf, err := old.ReadBody(nil, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { buf, _ = old.ReadBody(buf[:0], in) }); n > 0 {
+		t.Errorf("%s: %v allocations", in, n)
+	}
 }
 
 // TestManyFields: messages larger than any word or two of bits.
