@@ -29,6 +29,9 @@ type Config struct {
 	Auth Auth `yaml:"auth"`
 	// What is logged.
 	Log Log `yaml:"log"`
+	// Whether errors that the gateway itself makes have details: a google.rpc.ErrorInfo with the reason, and where there
+	// is more to say, what field was bad or when to try again. Without them they are as bare as a plain gRPC server's.
+	ErrorInfo bool `yaml:"error_info" default:"true"`
 	// How the gateway stops.
 	Shutdown Shutdown `yaml:"shutdown"`
 	// Registers the gateway itself in etcd, so that zRPC clients can find it.

@@ -36,6 +36,7 @@ type callError struct {
 	httpStatus int            // 0: as Code maps
 	allow      []string       // the methods of a 405
 	field      string         // the field that was bad, for INVALID_ARGUMENT
+	bare       bool           // without details
 	backend    *status.Status // the backend's own status, untouched
 	cause      error          // for the log only
 }
@@ -50,12 +51,16 @@ func (f *callError) Error() string {
 func (f *callError) Unwrap() error { return f.cause }
 
 // Status returns the failure as a gRPC status: the backend's own one
-// untouched, or one with a google.rpc.ErrorInfo that names the reason.
+// untouched, or one with a google.rpc.ErrorInfo that names the reason, unless
+// the config wants none.
 func (f *callError) Status() *status.Status {
 	if f.backend != nil {
 		return f.backend
 	}
 	s := status.New(f.Code, f.Message)
+	if f.bare {
+		return s
+	}
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: f.Reason, Domain: errorDomain}}
 	if f.field != "" {
 		details = append(details, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
@@ -69,6 +74,17 @@ func (f *callError) Status() *status.Status {
 		return detailed
 	}
 	return s
+}
+
+// withoutDetails returns the failure as callers are told of it where the config
+// has no error_info. The log has its reason all the same.
+func (f *callError) withoutDetails() *callError {
+	if f.backend != nil || f.bare {
+		return f
+	}
+	bare := *f
+	bare.bare = true
+	return &bare
 }
 
 // HTTPStatus returns the HTTP status code of the failure, by grpc-gateway's

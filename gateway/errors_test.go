@@ -67,6 +67,30 @@ func TestErrorTable(t *testing.T) {
 	}
 }
 
+// Bare failures keep their code, message, HTTP status and hints; those of a
+// backend keep all.
+func TestWithoutDetails(t *testing.T) {
+	t.Parallel()
+	full := describe(&routes.MethodNotAllowedError{Allow: []string{"GET"}})
+	bare := full.withoutDetails()
+	if s := bare.Status(); len(s.Details()) > 0 || s.Code() != full.Code || s.Message() != full.Message {
+		t.Errorf("got %v", s.Proto())
+	}
+	if bare.HTTPStatus() != full.HTTPStatus() || len(bare.allow) != 1 || bare.Reason != full.Reason {
+		t.Errorf("got %+v, made of %+v", bare, full)
+	}
+	if len(full.Status().Details()) == 0 {
+		t.Error("the failure itself has changed")
+	}
+	sent, err := status.New(codes.NotFound, "none").WithDetails(&errdetails.ErrorInfo{Reason: "GONE"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := describe(&rpcproxy.StatusError{Status: sent}).withoutDetails().Status(); len(got.Details()) != 1 {
+		t.Errorf("the backend's status lost its details: %v", got.Proto())
+	}
+}
+
 func errorInfo(t *testing.T, s *status.Status) *errdetails.ErrorInfo {
 	t.Helper()
 	for _, d := range s.Details() {

@@ -98,6 +98,9 @@ func (g *Gateway) observe(route *observers) step {
 			if failure == nil {
 				return nil
 			}
+			if !g.cfg.ErrorInfo {
+				return failure.withoutDetails()
+			}
 			return failure
 		}
 	}
