@@ -15,6 +15,7 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 
 	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/gateway/wire"
 	"github.com/rpcgate/rpcgate/rpcproxy"
 )
 
@@ -63,11 +64,20 @@ func grpcUnrouted(err error) error {
 	return failure
 }
 
-// requestCompressor names how the caller compressed its messages, so that they
-// go on to the backend the same way.
+// requestCompressor names how the messages of a gRPC caller go on to the backend.
 func requestCompressor(ctx context.Context) string {
 	if t, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ RecvCompress() string }); ok {
-		return t.RecvCompress()
+		return backendCompressor(t.RecvCompress())
+	}
+	return ""
+}
+
+// backendCompressor is how messages go on to the backend that came with a gRPC
+// encoding: gzip stays, as all of gRPC's implementations have it. What the
+// gateway understands, and a backend may not, ends here.
+func backendCompressor(encoding string) string {
+	if encoding == wire.Gzip {
+		return encoding
 	}
 	return ""
 }

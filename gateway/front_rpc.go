@@ -204,7 +204,7 @@ func (c *rpcCall) negotiate(get *wire.ConnectGet) error {
 		c.answered = all.Negotiate(strings.Join(c.r.Header[accepted], ","))
 	}
 	if c.form.proto == protocolGRPC && c.sent != nil {
-		c.call.request.Compressor = name // on to the backend the same way, as from the gRPC port
+		c.call.request.Compressor = backendCompressor(name)
 	}
 	return nil
 }
