@@ -29,6 +29,7 @@ func newGRPCFront(g *Gateway) *grpcFront {
 
 // handle serves one call, of whatever kind. It is a grpc.StreamHandler.
 func (f *grpcFront) handle(_ any, ss grpc.ServerStream) error {
+	growStack(false)
 	snap := f.g.snapshot.Load()
 	ctx := ss.Context()
 	method, _ := grpc.MethodFromServerStream(ss)

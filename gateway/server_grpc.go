@@ -17,6 +17,10 @@ import (
 	"github.com/rpcgate/rpcgate/rpcproxy"
 )
 
+// streamWorkers is how many calls of each processor find a goroutine waiting
+// for them. While it waits it costs some KiB.
+const streamWorkers = 64
+
 // newGRPCServer makes the native gRPC server: every method that is not the
 // gateway's own goes to the front end.
 func newGRPCServer(g *Gateway, cfg config.GRPC, h *healthServer) (*grpc.Server, error) {
@@ -36,8 +40,9 @@ func newGRPCServer(g *Gateway, cfg config.GRPC, h *healthServer) (*grpc.Server, 
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: cfg.Keepalive.MinTime, PermitWithoutStream: true,
 		}),
-		// Workers keep their grown stacks between calls; see docs/performance.md.
-		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0)) * 4),
+		// Workers keep their grown stacks between calls. A call that finds none
+		// free gets a goroutine of its own, which growStack is for.
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0)) * streamWorkers),
 		grpc.WaitForHandlers(true),
 	}
 	if cfg.TLS != nil {
