@@ -62,9 +62,6 @@ func (a *attempt) callOptions() []grpc.CallOption {
 	if c := a.request.Compressor; c != "" && c != "identity" {
 		o = append(o, grpc.UseCompressor(c))
 	}
-	if a.backend.attachPerCall && !a.request.Credential.IsZero() {
-		o = append(o, grpc.PerRPCCredentials(newRPCCredentials(a.request.Credential)))
-	}
 	return o
 }
 
@@ -179,10 +176,17 @@ func (a *attempt) receiveOnly() error {
 	return nil
 }
 
-// outgoing is the context that carries what goes out beside the messages.
+// outgoing is the context that carries what goes out beside the messages. The
+// credential is the call's own, sent as metadata app and token, as zRPC's
+// clients do: no connection holds one that it could put on another's call. It is
+// appended, so that the secret is never in the request's metadata. (Per-RPC
+// credentials of grpc-go would cost a map and an audience for each call.)
 func (a *attempt) outgoing(ctx context.Context) context.Context {
 	if len(a.request.Metadata) > 0 {
 		ctx = metadata.NewOutgoingContext(ctx, a.request.Metadata)
+	}
+	if c := a.request.Credential; a.backend.attach && !c.IsZero() {
+		ctx = metadata.AppendToOutgoingContext(ctx, "app", c.App, "token", c.Token)
 	}
 	if a.backend.markStreams && a.streams() {
 		ctx = balancer.WithStream(ctx)

@@ -45,7 +45,7 @@ type Backend struct {
 	metrics       *metrics
 	run           step
 	callOptions   []grpc.CallOption // of every call; shared, only read
-	attachPerCall bool              // credentials go with the calls, not the connections
+	attach        bool              // calls carry their credential
 	hashApps      bool              // the balancer wants the app
 	markStreams   bool              // the balancer wants to know the streams
 	cancelRevoked bool
@@ -79,7 +79,7 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 			grpc.MaxCallRecvMsgSize(int(cfg.Conn.MaxReceiveSize)),
 			grpc.MaxCallSendMsgSize(int(cfg.Conn.MaxSendSize)),
 		},
-		attachPerCall: cfg.Pool.Key != "credential" && cfg.Credentials != "drop",
+		attach:        cfg.Credentials != "drop",
 		hashApps:      balancer.NeedsHashKey(cfg.Balancer),
 		markStreams:   balancer.NeedsStreams(cfg.Balancer),
 		cancelRevoked: o.CancelRevoked,

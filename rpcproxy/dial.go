@@ -31,8 +31,6 @@ type dialer struct {
 	authority     string // the name in the certificate and of the host; empty: the endpoint's
 	serviceConfig string
 	resolvers     []resolver.Builder
-	// Whether connections carry the credential that they are keyed by.
-	attach bool
 	// More options, for tests.
 	extra []grpc.DialOption
 }
@@ -53,14 +51,13 @@ func newDialer(cfg config.Backend, o Options) (*dialer, error) {
 	d := &dialer{
 		target: target, cfg: cfg.Conn, transport: transport, serviceConfig: serviceConfig,
 		resolvers: append([]resolver.Builder{discovery.StaticBuilder()}, o.Resolvers...),
-		attach:    cfg.Pool.Key == "credential" && cfg.Credentials != "drop",
 		extra:     o.dialOptions,
 	}
 	if cfg.TLS != nil {
 		d.authority = cfg.TLS.ServerName
 	}
 	// What can be wrong with the target or an option shows now.
-	conn, err := d.dial(Credential{})
+	conn, err := d.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -83,19 +80,19 @@ func targetOf(cfg config.Backend, target string) (string, error) {
 	}
 }
 
-// dial makes a connection for a key. It does no I/O: the connection is idle
-// until it is used or told to connect.
-func (d *dialer) dial(key Credential) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient(d.target, d.options(key)...)
+// dial makes a connection, which carries nobody's credential: that goes with
+// each call. It does no I/O: the connection is idle until it is used or told to
+// connect.
+func (d *dialer) dial() (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient(d.target, d.options()...)
 	if err != nil {
 		return nil, fmt.Errorf("target %q: %w", d.target, err)
 	}
 	return conn, nil
 }
 
-// options are made afresh for each connection: appending a credential to a
-// shared slice can put it on another's connection.
-func (d *dialer) options(key Credential) []grpc.DialOption {
+// options are made afresh for each connection.
+func (d *dialer) options() []grpc.DialOption {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(d.transport.Clone()),
 		grpc.WithDefaultServiceConfig(d.serviceConfig),
@@ -131,9 +128,6 @@ func (d *dialer) options(key Credential) []grpc.DialOption {
 		// The name in the transport credentials alone would lose against the
 		// endpoints' own, where a resolver gives them one.
 		options = append(options, grpc.WithAuthority(d.authority))
-	}
-	if d.attach && !key.IsZero() {
-		options = append(options, grpc.WithPerRPCCredentials(newRPCCredentials(key)))
 	}
 	return append(options, d.extra...)
 }

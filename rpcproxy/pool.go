@@ -29,7 +29,7 @@ import (
 // a second chance (CLOCK), which is LRU as of the last look.
 type Pool struct {
 	cfg   config.Pool
-	dial  func(Credential) (*grpc.ClientConn, error)
+	dial  func() (*grpc.ClientConn, error)
 	obs   poolObserver
 	epoch time.Time
 	table *table
@@ -58,7 +58,7 @@ type poolObserver struct {
 }
 
 // newPool makes a pool. dial makes a connection, without waiting for it.
-func newPool(cfg config.Pool, dial func(Credential) (*grpc.ClientConn, error), obs poolObserver) (*Pool, error) {
+func newPool(cfg config.Pool, dial func() (*grpc.ClientConn, error), obs poolObserver) (*Pool, error) {
 	switch cfg.Key {
 	case "credential", "app", "shared":
 	default:
@@ -132,7 +132,7 @@ func (p *Pool) add(key Credential) (_ *entry, dialed bool, _ error) {
 	if err := p.makeRoomLocked(); err != nil {
 		return nil, false, err
 	}
-	conn, err := p.dial(key)
+	conn, err := p.dial()
 	p.obs.dialed(err)
 	if err != nil {
 		return nil, false, err
