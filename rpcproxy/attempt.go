@@ -46,6 +46,7 @@ type attempt struct {
 // limit is how long an attempt may take.
 type limit struct {
 	timeout  time.Duration // before the reserve; 0: as long as it wants
+	reserve  time.Duration // what is kept back of it
 	byCaller bool          // the caller's deadline comes first
 }
 
@@ -182,6 +183,7 @@ func (a *attempt) receiveOnly() error {
 // appended, so that the secret is never in the request's metadata. (Per-RPC
 // credentials of grpc-go would cost a map and an audience for each call.)
 func (a *attempt) outgoing(ctx context.Context) context.Context {
+	ctx = withToldDeadline(ctx, a.limit.reserve)
 	if len(a.request.Metadata) > 0 {
 		ctx = metadata.NewOutgoingContext(ctx, a.request.Metadata)
 	}

@@ -168,7 +168,7 @@ func restrict(reserve time.Duration, next step) step {
 			return a.timedOut()
 		}
 		kept := max(0, min(reserve, budget/4))
-		a.limit.timeout = budget
+		a.limit.timeout, a.limit.reserve = budget, kept
 		ctx, cancel := context.WithDeadline(ctx, deadline.Add(-kept))
 		defer cancel()
 		return next(ctx, a)
