@@ -82,19 +82,24 @@ func (g *Gateway) observe(route *observers) step {
 		return func(ctx context.Context, c *Call) (err error) {
 			o := route.of(c.Protocol)
 			o.Start()
-			// What is recorded if next does not return but panics.
-			failure := &callError{Code: codes.Internal, Reason: "INTERNAL"}
+			var failure *callError
+			returned := false
 			defer func() {
+				if !returned { // next panicked
+					failure = &callError{Code: codes.Internal, Reason: "INTERNAL"}
+				}
 				code := codes.OK
 				if failure != nil {
 					code = failure.Code
 				}
 				took := time.Since(c.Start)
 				o.Done(code, took)
-				g.logCall(ctx, c, failure, code, took)
+				if failure != nil || g.accessLog.Sample(took, c.streams()) {
+					g.logCall(ctx, c, failure, code, took)
+				}
 			}()
 			err = next(ctx, c)
-			failure = describe(err)
+			failure, returned = describe(err), true
 			if failure == nil {
 				return nil
 			}
@@ -104,6 +109,11 @@ func (g *Gateway) observe(route *observers) step {
 			return failure
 		}
 	}
+}
+
+// streams says whether either side of the call's method streams.
+func (c *Call) streams() bool {
+	return c.Route != nil && (c.Route.ClientStreams || c.Route.ServerStreams)
 }
 
 func (g *Gateway) logCall(ctx context.Context, c *Call, failure *callError, code codes.Code, took time.Duration) {
@@ -123,7 +133,7 @@ func (g *Gateway) logCall(ctx context.Context, c *Call, failure *callError, code
 			rec.RequestBody, rec.ResponseBody = c.traffic.bodies()
 		}
 		rec.Route, rec.Backend = c.Route.Label, c.Route.Backend
-		rec.Streaming = c.Route.ClientStreams || c.Route.ServerStreams
+		rec.Streaming = c.streams()
 	}
 	rec.ClientIP, _ = netip.ParseAddr(c.ClientIP) // a Unix socket's peer has none
 	if c.Principal != nil {

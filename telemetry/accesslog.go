@@ -70,10 +70,21 @@ func NewAccessLog(l *slog.Logger, cfg config.Log) *AccessLog {
 	return a
 }
 
-// Log writes r's line, unless it is one of those left out; then it allocates
-// nothing.
+// Sample says whether a call that went well is to be logged: a slow one always,
+// of the others their share. It is asked once for each, before its Record is put
+// together: most are left out.
+func (a *AccessLog) Sample(took time.Duration, streaming bool) bool {
+	return a.isSlow(took, streaming) || sampled(a.sample)
+}
+
+func (a *AccessLog) isSlow(took time.Duration, streaming bool) bool {
+	return a.slow > 0 && !streaming && took >= a.slow
+}
+
+// Log writes r's line, unless there are too many of its code; then it allocates
+// nothing. Calls that went well come here only if [AccessLog.Sample] says so.
 func (a *AccessLog) Log(ctx context.Context, r Record) {
-	slow := a.slow > 0 && !r.Streaming && r.Duration >= a.slow
+	slow := a.isSlow(r.Duration, r.Streaming)
 	level := slog.LevelInfo
 	if slow || serverFault(r.Code, r.Reason) {
 		level = slog.LevelWarn
@@ -82,11 +93,7 @@ func (a *AccessLog) Log(ctx context.Context, r Record) {
 		return
 	}
 	var suppressed int64
-	if r.Code == codes.OK && !slow {
-		if !sampled(a.sample) {
-			return
-		}
-	} else {
+	if r.Code != codes.OK || slow {
 		var ok bool
 		if suppressed, ok = a.gates[codeIndex(r.Code)].allow(); !ok {
 			return

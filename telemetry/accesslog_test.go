@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/netip"
@@ -24,7 +25,7 @@ func accessLog(cfg config.Log) (*AccessLog, *bytes.Buffer) {
 func TestAccessLine(t *testing.T) {
 	t.Parallel()
 	a, b := accessLog(config.Log{SuccessSample: 1, SlowThreshold: time.Second})
-	a.Log(t.Context(), Record{
+	logCall(t.Context(), a, Record{
 		Protocol: "json", Verb: "GET", Method: "/v1/users/7", Route: "/v1/users/{id}", Backend: "shop",
 		App: "acme", TokenID: "tok1", ClaimedApp: "evil", ClaimedTokenID: "tok2", Code: codes.NotFound, HTTPStatus: 404, Reason: "R", Err: errors.New("cause"),
 		Duration: 1234567 * time.Nanosecond, BytesIn: 1, BytesOut: 2,
@@ -70,7 +71,7 @@ func TestWhichCallsAreLogged(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			a, b := accessLog(tc.cfg)
-			a.Log(t.Context(), tc.r)
+			logCall(t.Context(), a, tc.r)
 			got := lines(t, b)
 			if tc.level == "" {
 				if len(got) != 0 {
@@ -90,7 +91,7 @@ func TestSuccessesAreSampled(t *testing.T) {
 	a, b := accessLog(config.Log{SuccessSample: .1})
 	const calls = 20_000
 	for range calls {
-		a.Log(t.Context(), Record{})
+		logCall(t.Context(), a, Record{})
 	}
 	// Six standard deviations to either side.
 	if n := len(lines(t, b)); n < 1740 || n > 2260 {
@@ -104,7 +105,7 @@ func TestFailuresAreBounded(t *testing.T) {
 		a, b := accessLog(config.Log{})
 		flood := func() {
 			for range 10_000 {
-				a.Log(t.Context(), Record{Code: codes.Unauthenticated})
+				logCall(t.Context(), a, Record{Code: codes.Unauthenticated})
 			}
 		}
 		flood()
@@ -112,12 +113,12 @@ func TestFailuresAreBounded(t *testing.T) {
 			t.Fatalf("%d lines in a second, want %d", n, FailureLinesPerSecond)
 		}
 		// Another code has a bound of its own.
-		a.Log(t.Context(), Record{Code: codes.Unavailable})
+		logCall(t.Context(), a, Record{Code: codes.Unavailable})
 		if n := len(lines(t, b)); n != 1 {
 			t.Fatalf("%d lines of another code, want 1", n)
 		}
 		time.Sleep(time.Second)
-		a.Log(t.Context(), Record{Code: codes.Unauthenticated})
+		logCall(t.Context(), a, Record{Code: codes.Unauthenticated})
 		if got := lines(t, b); len(got) != 1 || got[0]["suppressed"] != float64(10_000-FailureLinesPerSecond) {
 			t.Fatalf("after a second: %v", got)
 		}
@@ -138,7 +139,7 @@ func TestCallersTextIsBounded(t *testing.T) {
 	t.Parallel()
 	a, b := accessLog(config.Log{})
 	long := strings.Repeat("é", 10_000)
-	a.Log(t.Context(), Record{Code: codes.NotFound, Method: long, RequestID: long, Err: errors.New(long), RequestBody: []byte(long)})
+	logCall(t.Context(), a, Record{Code: codes.NotFound, Method: long, RequestID: long, Err: errors.New(long), RequestBody: []byte(long)})
 	got := lines(t, b)[0]
 	for _, key := range []string{"method", "request_id", "error"} {
 		s, _ := got[key].(string)
@@ -157,13 +158,13 @@ func TestDroppedLineAllocatesNothing(t *testing.T) {
 	failed := ok
 	failed.Code = codes.Unauthenticated
 	for range FailureLinesPerSecond {
-		a.Log(t.Context(), failed)
+		logCall(t.Context(), a, failed)
 	}
 	ctx := t.Context()
-	if n := testing.AllocsPerRun(1000, func() { a.Log(ctx, ok) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { logCall(ctx, a, ok) }); n != 0 {
 		t.Errorf("%v allocations per unsampled success", n)
 	}
-	if n := testing.AllocsPerRun(1000, func() { a.Log(ctx, failed) }); n >= 1 {
+	if n := testing.AllocsPerRun(1000, func() { logCall(ctx, a, failed) }); n >= 1 {
 		t.Errorf("%v allocations per suppressed failure", n)
 	}
 }
@@ -182,8 +183,15 @@ func BenchmarkAccessLog(b *testing.B) {
 			a := NewAccessLog(NewLogger(cfg, io.Discard), cfg)
 			b.ReportAllocs()
 			for b.Loop() {
-				a.Log(b.Context(), r)
+				logCall(b.Context(), a, r)
 			}
 		})
+	}
+}
+
+// logCall logs a call as the gateway does.
+func logCall(ctx context.Context, a *AccessLog, r Record) {
+	if r.Code != codes.OK || a.Sample(r.Duration, r.Streaming) {
+		a.Log(ctx, r)
 	}
 }
