@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +30,7 @@ the process at once. The log goes to standard error.`,
 			}
 			log := telemetry.NewLogger(cfg.Log, cmd.ErrOrStderr())
 			takeLogs(log)
-			tuneMemory(log)
+			defer runtime.KeepAlive(tuneMemory(log))
 			return serveConfig(cmd.Context(), cfg, log, nil)
 		},
 	}
