@@ -111,44 +111,44 @@ func (s *jsonStream) idle() {
 
 // send writes one message and pushes it out at once. out is scratch space.
 func (s *jsonStream) send(out *[]byte, wire []byte) error {
-	if err := s.appendMessage(out, wire); err != nil {
+	data, err := s.message(out, wire)
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.committed {
-		s.commit()
-	}
+	s.commit()
 	s.messages++
-	return s.write(*out)
+	return s.write(data)
 }
 
-// appendMessage appends a message as it stands in the stream. Only send counts
-// messages, and it runs once at a time: that is read here without the lock.
-func (s *jsonStream) appendMessage(out *[]byte, wire []byte) (err error) {
+// message gives a message as it stands in the stream: in out, or part of wire.
+// Only send counts messages, and it runs once at a time: that is read here
+// without the lock.
+func (s *jsonStream) message(out *[]byte, wire []byte) (data []byte, err error) {
 	t := s.peer.match.Route.Transcoder
 	first := s.messages == 0
 	if s.form == streamRaw {
 		body, err := t.HTTPBody(wire)
 		if err != nil {
-			return badResponse(err)
+			return nil, badResponse(err)
 		}
 		if first {
 			s.rawType = rawType(body.ContentType)
 		}
-		*out = append(*out, body.Data...)
-		return nil
+		return body.Data, nil
 	}
 	before, after := s.errors.wrap()
 	*out = append(s.form.appendOpen(*out, first), before...)
 	if *out, err = t.AppendResponse(*out, wire); err != nil {
-		return badResponse(err)
+		return nil, badResponse(err)
 	}
 	*out = s.form.appendClose(append(*out, after...))
-	return nil
+	return *out, nil
 }
 
-// commit sends the status line and the headers, with what is written next.
+// commit sends the status line and the headers, with what is written next, if it
+// has not done so yet.
 func (s *jsonStream) commit() {
 	if s.committed {
 		return
@@ -216,13 +216,14 @@ func (s *jsonStream) finish(failure *callError) bool {
 	if !s.committed && failure != nil {
 		return false
 	}
-	s.commit() // a stream without a message
+	bare := !s.committed // a stream without a message
+	s.commit()
 	end := s.form.appendEnd(nil, s.messages == 0)
 	if failure != nil {
 		end = s.appendFailure(nil, failure)
 	}
-	err := error(nil)
-	if len(end) > 0 {
+	var err error
+	if len(end) > 0 || bare { // net/http gives no trailers to a body that it finds empty
 		err = s.write(end)
 	}
 	if failure != nil && s.form.cuts() {

@@ -86,6 +86,13 @@ func (s *Stream) Recv() ([]byte, error) {
 	return f, nil
 }
 
+// Forget lets go of the messages that came so far.
+func (s *Stream) Forget() {
+	s.call.mu.Lock()
+	defer s.call.mu.Unlock()
+	s.call.requests = nil
+}
+
 // Send sends a message.
 func (s *Stream) Send(data []byte) error {
 	f := Frame(data)
