@@ -30,7 +30,7 @@ func benchOrders() []benchOrder {
 			Created: timestamppb.New(time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)),
 		}},
 		{"medium", makeOrder(20)},
-		{"large", makeOrder(500)},
+		{"large", makeOrder(600)},
 	}
 }
 
