@@ -193,7 +193,7 @@ func writeConfig(dir, protos string, req request, backend string) (string, error
 	line(`grpc: {address: "127.0.0.1:0", max_message_size: %d%s}`, limit, tls)
 	line(`admin: {address: "127.0.0.1:0"}`)
 	line(`redis: {addresses: ["127.0.0.1:1"]}`) // nobody is asked
-	line(`error_info: false`) // the suite takes details that it did not ask for as faults
+	line(`error_info: false`)                   // the suite takes details that it did not ask for as faults
 	line(`shutdown: {delay: 0s, drain_timeout: 2s}`)
 	line(`backends:`)
 	line(`  - name: conformance`)
