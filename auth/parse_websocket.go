@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// websocketToken begins the Sec-WebSocket-Protocol entry that holds a credential.
-const websocketToken = "rpcgate.token."
+// entryPrefix begins the Sec-WebSocket-Protocol entry that holds a credential.
+const entryPrefix = "rpcgate.token."
 
-// maxWebSocketToken is the longest base64 text of such an entry: app.token.
-const maxWebSocketToken = ((maxApp+1+maxToken)*8 + 5) / 6
+// maxEntry is the longest base64 text of such an entry: app.token.
+const maxEntry = ((maxApp+1+maxToken)*8 + 5) / 6
 
 // CredentialFromWebSocket reads the credential of a WebSocket handshake: as
 // over HTTP, or from an entry `rpcgate.token.<base64url of app.token, without
@@ -25,7 +25,7 @@ func CredentialFromWebSocket(h http.Header) (Credential, error) {
 		return CredentialFromHTTP(h)
 	case len(h["Authorization"]) > 0 || len(h["X-App"]) > 0 || len(h["X-Token"]) > 0:
 		return Credential{}, malformed("give the credential in a header or in sec-websocket-protocol, not both")
-	case len(text) > maxWebSocketToken:
+	case len(text) > maxEntry:
 		return Credential{}, malformed("the credential in sec-websocket-protocol is too long")
 	case strings.ContainsAny(text, "\r\n"): // which decoding skips
 		return Credential{}, malformed("the credential in sec-websocket-protocol is not base64url")
@@ -45,7 +45,7 @@ func CredentialFromWebSocket(h http.Header) (Credential, error) {
 func websocketEntry(lines []string) (text string, found bool, err error) {
 	for _, line := range lines {
 		for entry := range strings.SplitSeq(line, ",") {
-			rest, ok := strings.CutPrefix(strings.Trim(entry, " \t"), websocketToken)
+			rest, ok := strings.CutPrefix(strings.Trim(entry, " \t"), entryPrefix)
 			if !ok {
 				continue
 			}

@@ -212,8 +212,8 @@ func slowRules(all []config.HeaderRules, name, key string) string {
 	set := map[string]bool{}
 	matches := func(list []string, name string) bool {
 		return !config.ReservedHeader(name) && slices.ContainsFunc(list, func(pattern string) bool {
-			prefix, any := strings.CutSuffix(strings.ToLower(pattern), "*")
-			return name == prefix || any && strings.HasPrefix(name, prefix)
+			prefix, open := strings.CutSuffix(strings.ToLower(pattern), "*")
+			return name == prefix || open && strings.HasPrefix(name, prefix)
 		})
 	}
 	for _, rules := range all {
