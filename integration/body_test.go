@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -85,6 +86,32 @@ func TestJSONOptions(t *testing.T) {
 		}
 		untouched(t, b)
 	})
+}
+
+// Each backend's JSON is its own, also beside others; 64-bit integers are strings
+// but where it is asked for numbers.
+func TestJSONOptionsPerBackend(t *testing.T) {
+	t.Parallel()
+	b := testbackend.Start(t)
+	r := newRig(t, fmt.Sprintf(`backends:
+  - name: echo
+    endpoints: [%[1]q]
+    reflection: true
+    services: [testbackend.Echo]
+    json: {emit_defaults: false, int64_as_numbers: true, enums_as_numbers: true}
+  - name: admin
+    endpoints: [%[1]q]
+    reflection: true
+    services: [testbackend.Admin]
+    json: {use_proto_names: true}
+  - name: files
+    endpoints: [%[1]q]
+    reflection: true
+    services: [testbackend.Files]
+`, b.Addr))
+	r.call(t, "POST", "/v1/echo", `{"number":"9007199254740993","colour":"RED"}`).ok(t, `{"number":9007199254740993,"colour":1}`)
+	r.call(t, "GET", "/admin/r", "").ok(t, `{"resource_id":"r","view":""}`)
+	r.call(t, "PUT", "/v1/files/f", "").ok(t, `{"name":"f","content":{"contentType":"","data":"","extensions":[]},"note":""}`)
 }
 
 // An answer that does not fit the descriptor is the backend's fault, told
