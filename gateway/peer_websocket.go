@@ -210,7 +210,7 @@ func readFailure(err error) error {
 func callerGone(err error) error { return fmt.Errorf("%w: %v", context.Canceled, err) } //nolint:errorlint // see above
 
 var errBadFrames = &callError{
-	Code: codes.InvalidArgument, Reason: "BAD_MESSAGE",
+	Code: codes.InvalidArgument, Reason: "BAD_FRAME",
 	Message: "what came is not made of WebSocket frames as RFC 6455 has them",
 }
 
@@ -396,12 +396,13 @@ func (p *wsPeer) refuse(failure *callError) {
 
 // closeStatus is the code and the text that a connection is closed with.
 func closeStatus(failure *callError) (websocket.StatusCode, string) {
-	switch {
-	case failure == nil:
+	if failure == nil {
 		return websocket.StatusNormalClosure, ""
-	case failure == errBadFrames:
+	}
+	switch failure.Reason {
+	case errBadFrames.Reason:
 		return websocket.StatusProtocolError, ""
-	case failure.Reason == errDraining.Reason:
+	case errDraining.Reason:
 		return websocket.StatusServiceRestart, closeReason(failure.Message)
 	}
 	return websocket.StatusCode(closeCodes + int(failure.Code)), closeReason(failure.Status().Message())

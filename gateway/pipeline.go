@@ -124,6 +124,9 @@ func (g *Gateway) logCall(ctx context.Context, c *Call, failure *callError, code
 	rec.Verb, rec.Method = c.peer.asked()
 	if rec.Verb != "" {
 		rec.HTTPStatus = http.StatusOK
+		if c.Protocol == protocolWebSocket {
+			rec.HTTPStatus = http.StatusSwitchingProtocols
+		}
 		if failure != nil {
 			rec.HTTPStatus = failure.HTTPStatus()
 		}
