@@ -37,14 +37,14 @@ func (s *schemas) message(md protoreflect.MessageDescriptor) object {
 
 // refer gives a reference to the component of a message or enum, which is made
 // when it is first referred to.
-func (s *schemas) refer(d protoreflect.Descriptor, make func(protoreflect.Descriptor) object) object {
+func (s *schemas) refer(d protoreflect.Descriptor, describe func(protoreflect.Descriptor) object) object {
 	id := componentID{s.backend, d.FullName()}
 	c, ok := s.b.components[id]
 	if !ok {
 		c = &component{backend: s.backend, name: d.FullName(), key: plainKey(string(d.FullName()))}
 		s.b.components[id] = c // before its fields, which may lead back here
 		s.b.order = append(s.b.order, c)
-		c.schema = make(d)
+		c.schema = describe(d)
 		if !s.b.afford(c.schema) {
 			c.schema = object{{"description", "The document has no room for this schema."}}
 		}
