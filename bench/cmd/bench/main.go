@@ -1,13 +1,14 @@
 // Command bench measures what a request costs at the gateway, in CPU time of its
-// process, side by side with programs that do less (the floors) or the same
-// (generated grpc-gateway code). Everything runs on loopback, each in a process
-// of its own: a backend, a redis-server, the gateway as built from this
-// checkout, its peers. docs/performance.md says how to read the table.
+// process, side by side with programs that do less (the floors, proxies) or the
+// same (generated grpc-gateway code, vanguard). Everything runs on loopback, each
+// in a process of its own: a backend, a redis-server, the gateway as built from
+// this checkout, its peers. docs/performance.md says how to read the table.
 //
 //	go run ./cmd/bench -rounds 5 -duration 3s
 //	go run ./cmd/bench -cases grpc -profile /tmp/profiles
 //
-// It needs Linux (/proc) and redis-server.
+// It needs Linux (/proc) and redis-server; nginx and haproxy are left out where
+// they are not installed.
 package main
 
 import (
@@ -24,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rpcgate/rpcgate/bench/internal/peers"
 	"github.com/rpcgate/rpcgate/bench/internal/report"
 )
 
@@ -119,7 +121,7 @@ func run(ctx context.Context, o options, stdout io.Writer, progress *log.Logger)
 	s := &stage{ctx: ctx, dir: dir, procs: o.procs, programs: programs}
 	defer s.wait() // before the folder is removed
 	defer cancel()
-	if err := s.start(o.also); err != nil {
+	if err := s.start(o, progress); err != nil {
 		return err
 	}
 	chosen, err := casesOf(s, o)
@@ -146,6 +148,8 @@ func writeReport(w io.Writer, o options, p programs, measured []report.Case) err
 	err := report.WriteTable(w, measured, []report.Comparison{
 		{Header: "÷ floor", Subject: floor},
 		{Header: "÷ grpc-gateway", Subject: grpcGateway},
+		{Header: "÷ nginx", Subject: nginx},
+		{Header: "÷ vanguard", Subject: peers.Vanguard},
 	})
 	if err != nil {
 		return err

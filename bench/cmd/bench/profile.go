@@ -27,6 +27,9 @@ func profile(ctx context.Context, cases []benchCase, o options, progress *log.Lo
 	}
 	for _, c := range cases {
 		for _, s := range c.subjects {
+			if s.profiles == "" {
+				continue
+			}
 			r, err := profileOne(ctx, c, s, o)
 			if err != nil {
 				return fmt.Errorf("profile of %s, %s: %w", c.name, s.name, err)

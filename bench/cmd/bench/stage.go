@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rpcgate/rpcgate/bench/internal/peers"
@@ -33,6 +35,7 @@ type stage struct {
 	running  []*proc.Process
 	gateways []subject          // this build first
 	peers    map[string]subject // by kind
+	missing  map[string]bool    // kinds that are not installed
 	app      string
 	token    string
 }
@@ -43,33 +46,33 @@ type subject struct {
 	process  *proc.Process
 	http     string // host:port, where it speaks HTTP
 	grpc     string // host:port, where it speaks gRPC
-	profiles string // host:port of /debug/pprof
+	profiles string // host:port of /debug/pprof; empty: it has none
 }
 
-// start starts everything, other builds of the gateway too: it all runs at
-// once, idle while another is measured.
-func (s *stage) start(others []string) error {
+// start starts everything that the chosen cases need, other builds of the
+// gateway too: it all runs at once, idle while another is measured.
+func (s *stage) start(o options, progress *log.Logger) error {
 	backend, err := s.startPeer(peers.Backend, "")
 	if err != nil {
 		return err
 	}
-	s.peers = make(map[string]subject)
-	for kind, name := range map[string]string{
-		peers.JSONFloor: floor, peers.GRPCFloor: floor, peers.GRPCGateway: grpcGateway,
-	} {
-		peer, err := s.startPeer(kind, backend.grpc)
-		if err != nil {
-			return err
+	s.peers, s.missing = make(map[string]subject), make(map[string]bool)
+	for _, c := range caseSpecs() {
+		if !slices.Contains(o.cases, c.name) {
+			continue
 		}
-		peer.name = name
-		s.peers[kind] = peer
+		for _, kind := range c.peers {
+			if err := s.startOnce(kind, backend.grpc, progress); err != nil {
+				return err
+			}
+		}
 	}
 	redis, err := s.startRedis()
 	if err != nil {
 		return err
 	}
 	builds := []build{{rpcgate, s.programs.gateway}}
-	for _, file := range others {
+	for _, file := range o.also {
 		builds = append(builds, build{rpcgate + " " + filepath.Base(file), file})
 	}
 	for i, b := range builds {
@@ -77,6 +80,31 @@ func (s *stage) start(others []string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// startOnce starts a peer, unless it runs already or is known not to be there.
+func (s *stage) startOnce(kind, backend string, progress *log.Logger) error {
+	if _, ok := s.peers[kind]; ok || s.missing[kind] {
+		return nil
+	}
+	if kind == nginx || kind == haproxy {
+		peer, ok, err := s.startSystem(kind, backend, progress)
+		if ok {
+			s.peers[kind] = peer
+		} else {
+			s.missing[kind] = true
+		}
+		return err
+	}
+	peer, err := s.startPeer(kind, backend)
+	if err != nil {
+		return err
+	}
+	if peer.name = kind; kind == peers.JSONFloor || kind == peers.GRPCFloor {
+		peer.name = floor
+	}
+	s.peers[kind] = peer
 	return nil
 }
 
@@ -112,7 +140,7 @@ func (s *stage) startGateway(b build, redis, backend, name string) error {
 	}
 	httpAddress, grpcAddress, admin := addresses[0], addresses[1], addresses[2]
 	file := filepath.Join(s.dir, name+".yaml")
-	text := gatewayConfig(httpAddress, grpcAddress, admin, redis, backend, filepath.Join(s.programs.root, "examples/shop/proto"))
+	text := gatewayConfig(httpAddress, grpcAddress, admin, redis, backend, s.programs.root)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -128,7 +156,7 @@ func (s *stage) startGateway(b build, redis, backend, name string) error {
 
 // gatewayConfig says where everything is and leaves the rest at its defaults:
 // authentication, breaker, metrics and the access log are on.
-func gatewayConfig(httpAddress, grpcAddress, admin, redis, backend, protos string) string {
+func gatewayConfig(httpAddress, grpcAddress, admin, redis, backend, root string) string {
 	return fmt.Sprintf(`http: {address: %q}
 grpc: {address: %q}
 admin: {address: %q}
@@ -136,8 +164,9 @@ redis: {addresses: [%q]}
 backends:
   - name: shop
     endpoints: [%q]
-    proto: {files: [shop/user.proto], import_paths: [%q]}
-`, httpAddress, grpcAddress, admin, redis, backend, protos)
+    proto: {files: [shop/user.proto, catalog/catalog.proto], import_paths: [%q, %q]}
+`, httpAddress, grpcAddress, admin, redis, backend,
+		filepath.Join(root, "examples/shop/proto"), filepath.Join(root, "bench/proto"))
 }
 
 // startRedis starts a redis-server and issues the run's token in it.

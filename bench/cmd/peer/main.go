@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	kind := flag.String("kind", "", "backend, json-floor, grpc-gateway or grpc-floor")
+	kind := flag.String("kind", "", "backend, json-floor, grpc-gateway, grpc-floor, vanguard or h2-proxy")
 	listen := flag.String("listen", "127.0.0.1:0", "host:port to serve on")
 	profiles := flag.String("profiles", "127.0.0.1:0", "host:port to serve /debug/pprof on")
 	backend := flag.String("backend", "", "host:port of the backend, for all kinds but backend")

@@ -1,13 +1,14 @@
-// Command gatewaygen generates the shop's grpc-gateway code, the reference that
-// the bench measures against. It needs no protoc: the descriptors come from the
-// shop's generated Go code, and protoc-gen-grpc-gateway is a tool of this
-// module, so that its version is pinned in go.mod. It takes no arguments and
-// writes into the current folder.
+// Command gatewaygen generates the grpc-gateway code of the shop or the catalog,
+// the reference that the bench measures against. It needs no protoc: the
+// descriptors come from the generated Go code, and protoc-gen-grpc-gateway is a
+// tool of this module, so that its version is pinned in go.mod. Its argument is
+// shop or catalog; it writes into the current folder.
 package main
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
 
+	"github.com/rpcgate/rpcgate/bench/internal/catalogpb"
 	"github.com/rpcgate/rpcgate/examples/shop/shoppb"
 )
 
@@ -31,7 +33,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx)
+	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gatewaygen:", err)
@@ -39,8 +41,14 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
-	target := shoppb.File_shop_user_proto
+func run(ctx context.Context, args []string) error {
+	files := map[string]protoreflect.FileDescriptor{
+		"shop": shoppb.File_shop_user_proto, "catalog": catalogpb.File_catalog_catalog_proto,
+	}
+	if len(args) != 1 || files[args[0]] == nil {
+		return errors.New("want one argument: shop or catalog")
+	}
+	target := files[args[0]]
 	in, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
 		FileToGenerate: []string{target.Path()},
 		Parameter:      proto.String(parameters),

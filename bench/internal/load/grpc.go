@@ -3,7 +3,9 @@ package load
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -11,12 +13,13 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// GRPCRequest is a unary call with its message as bytes.
+// GRPCRequest is a call with one message, as bytes, to send.
 type GRPCRequest struct {
 	Method   string // "/package.Service/Method"
 	Metadata metadata.MD
 	Message  []byte
-	Want     string // what the answer's bytes contain
+	Want     string // what the (last) answer's bytes contain
+	Answers  int    // how many messages the backend streams; 0: the call is unary
 }
 
 // grpcCaller is one caller of several on a connection.
@@ -48,12 +51,45 @@ func DialGRPC(address string, n, conns int, r GRPCRequest) ([]Caller, error) {
 func (c *grpcCaller) Call(ctx context.Context) error {
 	ctx = metadata.NewOutgoingContext(ctx, c.request.Metadata)
 	answer := new(bytesAnswer)
+	if c.request.Answers > 0 {
+		return c.stream(ctx, answer)
+	}
 	if err := c.conn.Invoke(ctx, c.request.Method, c.request.Message, answer,
 		grpc.ForceCodecV2(bytesCodec{}), grpc.WaitForReady(true)); err != nil {
 		return err
 	}
 	if !bytes.Contains(answer.message, []byte(c.request.Want)) {
 		return fmt.Errorf("unexpected answer: %.300q", answer.message)
+	}
+	return nil
+}
+
+// stream reads a stream to its end.
+func (c *grpcCaller) stream(ctx context.Context, answer *bytesAnswer) error {
+	s, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, c.request.Method,
+		grpc.ForceCodecV2(bytesCodec{}), grpc.WaitForReady(true))
+	if err != nil {
+		return err
+	}
+	if err := s.SendMsg(c.request.Message); err != nil {
+		return err
+	}
+	if err := s.CloseSend(); err != nil {
+		return err
+	}
+	n := 0
+	for {
+		err := s.RecvMsg(answer)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if n != c.request.Answers || !bytes.Contains(answer.message, []byte(c.request.Want)) {
+		return fmt.Errorf("%d messages, the last: %.300q", n, answer.message)
 	}
 	return nil
 }

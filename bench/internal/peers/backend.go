@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/rpcgate/rpcgate/bench/internal/catalogpb"
 	"github.com/rpcgate/rpcgate/examples/shop/shoppb"
 )
 
@@ -24,8 +25,27 @@ func (s *userService) CreateUser(_ context.Context, r *shoppb.CreateUserRequest)
 	return &shoppb.User{Id: UserID, Name: r.GetName()}, nil
 }
 
+// catalogService has the larger messages, and a stream.
+type catalogService struct {
+	catalogpb.UnimplementedCatalogServiceServer
+}
+
+func (catalogService) EchoPage(_ context.Context, page *catalogpb.Page) (*catalogpb.Page, error) {
+	return page, nil
+}
+
+func (catalogService) ListItems(r *catalogpb.ListItemsRequest, stream catalogpb.CatalogService_ListItemsServer) error {
+	for i := range int(r.GetCount()) {
+		if err := stream.Send(Item(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func serveBackend(lis net.Listener) error {
 	srv := grpc.NewServer()
 	shoppb.RegisterUserServiceServer(srv, &userService{name: UserName()})
+	catalogpb.RegisterCatalogServiceServer(srv, catalogService{})
 	return srv.Serve(lis)
 }

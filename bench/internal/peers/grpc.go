@@ -1,17 +1,21 @@
 package peers
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+
+	"github.com/rpcgate/rpcgate/bench/internal/catalogpb"
 )
 
 // serveGRPCFloor serves the floor for gRPC: every method goes on to the backend
-// as bytes, on the unary road. No metadata goes with it in either direction,
-// which a proxy of any use would have to add.
+// as bytes, on the unary road but for the one that streams. No metadata goes
+// with it in either direction, which a proxy of any use would have to add.
 func serveGRPCFloor(lis net.Listener, conn *grpc.ClientConn) error {
 	codec := grpc.ForceCodecV2(rawCodec{})
 	return grpc.NewServer(
@@ -27,12 +31,40 @@ func serveGRPCFloor(lis net.Listener, conn *grpc.ClientConn) error {
 			if err := stream.RecvMsg(&request); err != nil {
 				return err
 			}
+			if method == catalogpb.CatalogService_ListItems_FullMethodName {
+				return passStream(stream, conn, method, &request)
+			}
 			if err := conn.Invoke(stream.Context(), method, &request, &answer, codec); err != nil {
 				return err
 			}
 			return stream.SendMsg(&answer)
 		}),
 	).Serve(lis)
+}
+
+// passStream passes one message to the backend, and what it streams back.
+func passStream(to grpc.ServerStream, conn *grpc.ClientConn, method string, request *frame) error {
+	desc := &grpc.StreamDesc{ServerStreams: true}
+	from, err := conn.NewStream(to.Context(), desc, method, grpc.ForceCodecV2(rawCodec{}))
+	if err != nil {
+		return err
+	}
+	if err := from.SendMsg(request); err != nil {
+		return err
+	}
+	var answer frame
+	defer answer.free()
+	for {
+		switch err := from.RecvMsg(&answer); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := to.SendMsg(&answer); err != nil {
+			return err
+		}
+	}
 }
 
 // frame is one message as bytes.

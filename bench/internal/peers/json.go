@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rpcgate/rpcgate/bench/internal/catalogpb"
+	cataloggw "github.com/rpcgate/rpcgate/bench/internal/catalogpb/gw"
 	gw "github.com/rpcgate/rpcgate/bench/internal/shoppb"
 	"github.com/rpcgate/rpcgate/examples/shop/shoppb"
 )
@@ -28,6 +30,14 @@ func serveJSONFloor(lis net.Listener, conn *grpc.ClientConn) error {
 	if err != nil {
 		return err
 	}
+	medium, err := proto.Marshal(Page(MediumItems))
+	if err != nil {
+		return err
+	}
+	large, err := proto.Marshal(Page(LargeItems))
+	if err != nil {
+		return err
+	}
 	codec := grpc.ForceCodecV2(rawCodec{})
 	return serveHTTP(lis, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		method, request := shoppb.UserService_GetUser_FullMethodName, get
@@ -36,7 +46,14 @@ func serveJSONFloor(lis net.Listener, conn *grpc.ClientConn) error {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
-			method, request = shoppb.UserService_CreateUser_FullMethodName, create
+			switch {
+			case r.URL.Path == "/v1/users":
+				method, request = shoppb.UserService_CreateUser_FullMethodName, create
+			case r.ContentLength > int64(len(large)):
+				method, request = catalogpb.CatalogService_EchoPage_FullMethodName, large
+			default:
+				method, request = catalogpb.CatalogService_EchoPage_FullMethodName, medium
+			}
 		}
 		var answer frame
 		defer answer.free()
@@ -53,11 +70,14 @@ func serveJSONFloor(lis net.Listener, conn *grpc.ClientConn) error {
 	}))
 }
 
-// serveGRPCGateway serves the shop through generated grpc-gateway code, as its
+// serveGRPCGateway serves the shop and the catalog through generated grpc-gateway code, as its
 // README sets it up.
 func serveGRPCGateway(lis net.Listener, conn *grpc.ClientConn) error {
 	mux := runtime.NewServeMux()
 	if err := gw.RegisterUserServiceHandlerClient(context.Background(), mux, shoppb.NewUserServiceClient(conn)); err != nil {
+		return err
+	}
+	if err := cataloggw.RegisterCatalogServiceHandlerClient(context.Background(), mux, catalogpb.NewCatalogServiceClient(conn)); err != nil {
 		return err
 	}
 	return serveHTTP(lis, mux)

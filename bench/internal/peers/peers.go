@@ -14,10 +14,12 @@ import (
 
 // The kinds of process that a peer can be.
 const (
-	Backend     = "backend"      // the shop's UserService, answering at once
+	Backend     = "backend"      // UserService and CatalogService, answering at once
 	JSONFloor   = "json-floor"   // a net/http handler that makes one raw-bytes Invoke
 	GRPCGateway = "grpc-gateway" // generated grpc-gateway code
 	GRPCFloor   = "grpc-floor"   // a grpc-go raw pass-through
+	Vanguard    = "vanguard"     // connectrpc.com/vanguard before a reverse proxy
+	H2Proxy     = "h2-proxy"     // net/http's reverse proxy over HTTP/2
 )
 
 // Serve serves the kind of peer on the listener, in front of the backend where
@@ -26,6 +28,10 @@ func Serve(kind string, lis net.Listener, backend string) error {
 	switch kind {
 	case Backend:
 		return serveBackend(lis)
+	case Vanguard:
+		return serveVanguard(lis, backend)
+	case H2Proxy:
+		return serveH2Proxy(lis, backend)
 	case JSONFloor, GRPCGateway, GRPCFloor:
 	default:
 		return fmt.Errorf("unknown kind of peer %q", kind)

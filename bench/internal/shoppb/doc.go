@@ -3,4 +3,4 @@
 // gateway against. The generator names it after the messages' package.
 package shoppb
 
-//go:generate go run ../gatewaygen
+//go:generate go run ../gatewaygen shop
