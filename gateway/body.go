@@ -80,8 +80,11 @@ func appendUnpacked(dst []byte, body io.Reader, limit int64, compression *wire.C
 	if err != nil {
 		return dst, err
 	}
-	defer unpacked.Close()
-	return appendAll(dst, unpacked)
+	dst, err = appendAll(dst, unpacked)
+	if closeErr := unpacked.Close(); err == nil {
+		err = closeErr
+	}
+	return dst, err
 }
 
 // bodyFailure tells why a body could not be read. compression: the one that it

@@ -38,7 +38,7 @@ type jsonPeer struct {
 }
 
 // prepare makes what a streaming route needs, and gives the context for the call
-// and what ends it.
+// and what must run when the answer is written, however that ends.
 func (p *jsonPeer) prepare() (context.Context, func()) {
 	request := p.r.Context()
 	var (
@@ -58,6 +58,12 @@ func (p *jsonPeer) prepare() (context.Context, func()) {
 	return ctx, func() {
 		stop()
 		cancel(nil)
+		if p.upload != nil {
+			p.upload.close()
+		}
+		if p.stream != nil {
+			p.stream.stop()
+		}
 	}
 }
 
@@ -112,9 +118,6 @@ func (p *jsonPeer) sendMsg(msg mem.BufferSlice) error {
 
 // finish ends the answer with the pipeline's outcome.
 func (p *jsonPeer) finish(err error) {
-	if p.upload != nil {
-		defer p.upload.close()
-	}
 	if p.answer != nil {
 		defer p.front.buffers.Put(p.answer)
 	}

@@ -202,17 +202,24 @@ func (s *jsonStream) write(data []byte) error {
 	return nil
 }
 
-// finish ends the stream with its outcome. It gives false, having written
-// nothing, where a failure came before the status line was out. A stream that
-// fails in a form that must be cut off ends in a panic with
-// [http.ErrAbortHandler], which is net/http's way to do so.
-func (s *jsonStream) finish(failure *callError) bool {
+// stop keeps idle from the answer, which is the handler's alone from now on.
+func (s *jsonStream) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+}
+
+// finish ends the stream with its outcome. It gives false, having written
+// nothing, where a failure came before the status line was out. A stream that
+// fails in a form that must be cut off ends in a panic with
+// [http.ErrAbortHandler], which is net/http's way to do so.
+func (s *jsonStream) finish(failure *callError) bool {
+	s.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.committed && failure != nil {
 		return false
 	}
