@@ -3,8 +3,11 @@ package routes
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
@@ -87,4 +90,58 @@ func TestCommentsOfBadPositions(t *testing.T) {
 	if f.SourceCodeInfo != nil {
 		t.Error("positions are left in the file")
 	}
+}
+
+// Whatever positions a file has, what they name is in it, and where
+// protoreflect finds it.
+func FuzzTakeComments(f *testing.F) {
+	d, err := CompileProto(f.Context(), protoSources(f, map[string]string{"c.proto": commentedProto}, "c.proto"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	file, err := d.Files().FindFileByPath("c.proto")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte{4, 0, 2, 0}, "a comment")
+	f.Add([]byte{4, 0, 3, 0, 2, 0}, " \n two\n  lines \xff")
+	f.Add([]byte{4, 0, 4, 0, 2, 0}, "")
+	f.Add([]byte{6, 0, 2, 0}, "m")
+	f.Fuzz(func(t *testing.T, path []byte, text string) {
+		at := &descriptorpb.SourceCodeInfo_Location{LeadingComments: &text}
+		for _, b := range path {
+			at.Path = append(at.Path, int32(int8(b)))
+		}
+		p := protodesc.ToFileDescriptorProto(file)
+		p.SourceCodeInfo = &descriptorpb.SourceCodeInfo{Location: []*descriptorpb.SourceCodeInfo_Location{at}}
+		comments := takeComments([]*descriptorpb.FileDescriptorProto{p})
+		for name, comment := range comments {
+			found, err := located(t, p, at).FindDescriptorByName(name)
+			if err != nil {
+				t.Fatalf("%v names %q: %v", at.GetPath(), name, err)
+			}
+			if want := found.ParentFile().SourceLocations().ByDescriptor(found).LeadingComments; want != text {
+				t.Fatalf("%v is not the position of %s", at.GetPath(), name)
+			}
+			if !utf8.ValidString(comment) || len(comment) > 2*maxComment || strings.TrimSpace(comment) == "" {
+				t.Fatalf("%s: %q", found.FullName(), comment)
+			}
+		}
+	})
+}
+
+// located registers a file with one position in it.
+func located(tb testing.TB, p *descriptorpb.FileDescriptorProto, at *descriptorpb.SourceCodeInfo_Location) *protoregistry.Files {
+	tb.Helper()
+	at.Span = []int32{0, 0, 0}
+	p.SourceCodeInfo = &descriptorpb.SourceCodeInfo{Location: []*descriptorpb.SourceCodeInfo_Location{at}}
+	files := new(protoregistry.Files)
+	f, err := protodesc.NewFile(p, files)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := files.RegisterFile(f); err != nil {
+		tb.Fatal(err)
+	}
+	return files
 }
