@@ -160,6 +160,38 @@ func TestMethodIsConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
+// TestLookUpIsConcurrent: types that only bodies name are planned while others are read.
+func TestLookUpIsConcurrent(t *testing.T) {
+	c := transcode.NewCompiler(defaults, testSchema().types)
+	var methods []*transcode.Method
+	for _, name := range []protoreflect.FullName{corner, legacy} {
+		m, err := c.Compile(method(t, name), transcode.Binding{Body: "*"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		methods = append(methods, m)
+	}
+	bodies := []string{
+		`{"any":{"@type":"t/everything.Everything","sub":{"any":{"@type":"t/everything.Order","id":1}}},"[corners.m_longs]":[1],"[corners.corner]":{}}`,
+		`{"id":1,"any":{"@type":"t/corners.Corner","[corners.messages]":[{}]},"[old.more]":{"id":2},"[old.extra]":"x"}`,
+	}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 50 {
+				if _, err := methods[i%2].AppendRequest(nil, transcode.Input{Body: []byte(bodies[i%2])}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	// Others of the backend's methods are compiled meanwhile.
+	if _, err := c.Compile(method(t, "everything.Service.EchoOrder"), transcode.Binding{Body: "*"}); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+}
+
 func TestCompilerSharesPlans(t *testing.T) {
 	c := transcode.NewCompiler(defaults, testSchema().types)
 	for _, name := range []protoreflect.FullName{echo, "everything.Service.EchoSmall", echo} {
