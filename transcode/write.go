@@ -114,7 +114,14 @@ func (w *writer) reset(dst []byte) {
 	w.byRecords = true
 	w.merged, w.groups = 0, 0
 	w.slots, w.records = w.slots[:0], w.records[:0]
-	w.entries, w.extensions = w.entries[:0], w.extensions[:0]
+	w.drop(0, 0)
+}
+
+// drop takes away the entries and extensions from these on, and lets go of what they hold.
+func (w *writer) drop(entries, extensions int) {
+	clear(w.entries[entries:])
+	clear(w.extensions[extensions:])
+	w.entries, w.extensions = w.entries[:entries], w.extensions[:extensions]
 }
 
 // maxKept bounds the scratch space that a writer keeps between responses, in elements of each kind.
@@ -123,8 +130,7 @@ const maxKept = 1 << 12
 // release lets go of the response and puts the writer back.
 func (w *writer) release() {
 	e := w.engine
-	clear(w.entries[:cap(w.entries)])
-	clear(w.extensions[:cap(w.extensions)])
+	w.drop(0, 0)
 	*w = writer{slots: w.slots[:0], records: w.records[:0], extensions: w.extensions[:0], entries: w.entries[:0]}
 	if cap(w.slots) <= maxKept && cap(w.records) <= maxKept && cap(w.extensions) <= maxKept && cap(w.entries) <= maxKept {
 		e.writers.Put(w)

@@ -153,7 +153,7 @@ func (w *writer) writeEntries(f *fieldPlan, base, depth int) bool {
 			return false
 		}
 	}
-	w.entries = w.entries[:base]
+	w.drop(base, len(w.extensions))
 	w.out = append(w.out, '}')
 	return true
 }

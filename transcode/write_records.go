@@ -53,7 +53,8 @@ func (w *writer) membersByRecords(mp *messagePlan, wire []byte, depth int) bool 
 	if len(w.extensions) > extensions && !w.extensionMembers(extensions, wire, depth) {
 		return false
 	}
-	w.slots, w.records, w.extensions = w.slots[:slots], w.records[:records], w.extensions[:extensions]
+	w.slots, w.records = w.slots[:slots], w.records[:records]
+	w.drop(len(w.entries), extensions)
 	return true
 }
 
