@@ -1,4 +1,4 @@
-// Opens a page in headless Chromium and prints what it logs until it is done:
+// Opens a page in headless Chromium and prints what it logs, up to how it went:
 // browser.mjs CHROMIUM URL
 import { chromium } from "playwright-core";
 
@@ -9,8 +9,9 @@ try {
   const done = Promise.withResolvers();
   page.on("console", (message) => {
     const text = message.text();
-    if (text === "done") done.resolve();
-    else console.log(text);
+    console.log(text);
+    if (text === "all passed") done.resolve();
+    if (text === "some failed") done.reject(new Error(text));
   });
   page.on("pageerror", (err) => done.reject(err));
   page.on("crash", () => done.reject(new Error("the page crashed")));
