@@ -152,9 +152,9 @@ func TestWebSocketKinds(t *testing.T) {
 		s.closed(websocket.StatusNormalClosure)
 	})
 	t.Run("unary with a body", func(t *testing.T) {
-		s := r.openSocket(t, "/testbackend.Echo/ClientStream")
+		s := r.openSocket(t, "/testbackend.Echo/Unary")
 		s.send(`{"text":"x"}`)
-		s.send("")
+		s.send("") // which says no more than is known
 		s.want(`{"text":"x"}`)
 		s.closed(websocket.StatusNormalClosure)
 	})
@@ -405,6 +405,51 @@ func TestWebSocketBadFrames(t *testing.T) {
 			}
 		})
 	}
+	r.WaitLog(`"reason":"BAD_FRAME"`, `"protocol":"websocket"`)
+}
+
+// Whoever begins a message has to end it, and to begin the only one there is.
+func TestWebSocketSlowSender(t *testing.T) {
+	t.Parallel()
+	r, b := newEchoRig(t, "", "http: {address: '127.0.0.1:0', body_timeout: 300ms, streams: {ping_interval: 0s}}\n")
+	for name, tc := range map[string]struct{ target, frames string }{
+		"half a message":    {"/v1/echo:chat", "\x81\x84\x00\x00\x00\x00{}"},
+		"endless fragments": {"/v1/echo:chat", "\x01\x80\x00\x00\x00\x00" + strings.Repeat("\x00\x80\x00\x00\x00\x00", 10000)},
+		"nothing":           {"/testbackend.Echo/Unary", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := r.rawSocket(t, tc.target)
+			if _, err := io.WriteString(conn, tc.frames); err != nil {
+				t.Fatal(err)
+			}
+			rest, _ := io.ReadAll(conn)
+			if !strings.Contains(string(rest), "BODY_TIMEOUT") || !strings.Contains(string(rest), "\x0f\xa4") { // 4004
+				t.Errorf("it was answered with %q", rest)
+			}
+		})
+	}
+	b.Take()
+}
+
+// Pings of the caller's own are answered one by one, however many come; they
+// keep nobody else from being served, and a flood of them is not kept.
+func TestWebSocketPingFlood(t *testing.T) {
+	t.Parallel()
+	r, b := newEchoRig(t, "", "")
+	before := r.RSS()
+	conn := r.rawSocket(t, "/v1/echo:chat")
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	ping := strings.Repeat("\x89\xfd\x00\x00\x00\x00"+strings.Repeat("x", 125), 1000)
+	for { // until it is taken no more, as nobody reads the answers
+		if _, err := io.WriteString(conn, ping); err != nil {
+			break
+		}
+	}
+	r.call(t, "GET", "/v1/echo", "").ok(t, "")
+	if grown := r.RSS() - before; grown > 64<<20 {
+		t.Errorf("memory has grown by %d MiB", grown>>20)
+	}
+	b.Take()
 }
 
 // emptyMessage is a text frame of {}.

@@ -96,7 +96,7 @@ func (t *Table) MatchHTTP(method, rawPath string, m *Match) error {
 // MatchStream finds the route for a request to open a two-way connection, a
 // WebSocket, which comes as a GET whatever the route's own method is: GET's
 // route at the path if there is one, or else one whose method streams, POST's
-// before others'. Its errors are those of [Table.MatchHTTP]; a
+// before others', or else POST's. Its errors are those of [Table.MatchHTTP]; a
 // *[MethodNotAllowedError] says that the path has routes, but no such.
 func (t *Table) MatchStream(rawPath string, m *Match) error {
 	err := t.MatchHTTP(http.MethodGet, rawPath, m)
@@ -110,6 +110,10 @@ func (t *Table) MatchStream(rawPath string, m *Match) error {
 			m.Route, m.Vars = t.http[id], vars
 			return nil
 		}
+	}
+	if id, vars, ok := t.tree.Match(http.MethodPost, &m.path, m.Vars[:0]); ok {
+		m.Route, m.Vars = t.http[id], vars
+		return nil
 	}
 	return err
 }

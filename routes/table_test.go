@@ -67,6 +67,7 @@ func TestMatchStream(t *testing.T) {
 		{Method: "a.A/Up", HTTP: &config.HTTPRule{Post: "/both/{id}"}},
 		{Method: "a.A/Unary", HTTP: &config.HTTPRule{Delete: "/both/{id}"}},
 		{Method: "a.A/Unary", HTTP: &config.HTTPRule{Post: "/unary"}},
+		{Method: "a.A/Unary", HTTP: &config.HTTPRule{Put: "/put"}},
 		{Method: "a.A/Unary", HTTP: &config.HTTPRule{Get: "/mixed"}},
 		{Method: "a.A/Both", HTTP: &config.HTTPRule{Patch: "/mixed"}},
 		{Method: "a.A/Both", HTTP: &config.HTTPRule{Custom: &config.CustomRule{Kind: "*", Path: "/any"}}},
@@ -84,7 +85,8 @@ func TestMatchStream(t *testing.T) {
 		{"/both/2", "POST /both/{id}", []string{"2"}, nil},
 		{"/mixed", "GET /mixed", nil, nil}, // GET's, though another streams
 		{"/any", "* /any", nil, nil},
-		{"/unary", "", nil, &MethodNotAllowedError{Allow: []string{"OPTIONS", "POST"}}},
+		{"/unary", "POST /unary", nil, nil},
+		{"/put", "", nil, &MethodNotAllowedError{Allow: []string{"OPTIONS", "PUT"}}},
 		{"/none", "", nil, &NotFoundError{}},
 		{"/%", "", nil, &BadPathError{}},
 	} {
