@@ -15,7 +15,7 @@ FUZZTIME ?= 10s
 FUZZ ?= ./...
 
 # The modules beside the main one that have code of ours.
-MODULES := $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/protogen/go.mod))
+MODULES := $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/interop/go.mod tools/protogen/go.mod))
 
 .PHONY: help
 help: ## list the targets

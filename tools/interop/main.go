@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"net"
@@ -16,7 +17,8 @@ import (
 )
 
 func main() {
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	var listener net.ListenConfig
+	lis, err := listener.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
 	}
