@@ -9,7 +9,12 @@ const maxResponse = 64 << 20
 // such message or has no JSON form; dst's own bytes are untouched then.
 // One whose JSON is larger than 64 MiB wraps [ErrResponseTooLarge].
 //
-// A picked field that is not set shows as the empty value of its kind.
+// A picked field that is not set shows as the empty value of its kind. The
+// fields beside it are not looked into.
+//
+// What is shown, and how, is what protojson says of the message that protobuf-go
+// reads, but that Any counts as nesting, of which 10,000 levels are shown, and
+// that 100 groups may be nested.
 func (m *Method) AppendResponse(dst, wire []byte) ([]byte, error) {
 	out, err := m.writeResponse(dst, wire)
 	if err != nil {
