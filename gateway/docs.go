@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,7 +47,8 @@ func newEdgeDocs(g *Gateway) (*docs, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := openapi.Options{Servers: []openapi.Server{{URL: "/"}}, Errors: g.cfg.HTTP.Errors}
+	o := DocumentOptions(g.cfg.HTTP, nil)
+	o.Servers = []openapi.Server{{URL: "/"}}
 	return &docs{g: g, port: docsAtEdge, page: p, options: func() openapi.Options { return o }}, nil
 }
 
@@ -64,7 +66,11 @@ func newAdminDocs(g *Gateway) (*docs, error) {
 // than on the HTTP port, which is where its calls go. listening is the port's
 // address where it is open, or nil.
 func DocumentOptions(cfg config.HTTP, listening net.Addr) openapi.Options {
-	return openapi.Options{Servers: httpServers(cfg, listening), Errors: cfg.Errors}
+	return openapi.Options{
+		Servers: httpServers(cfg, listening),
+		Errors:  cfg.Errors,
+		Connect: slices.Contains(cfg.Protocols, protocolConnect.String()),
+	}
 }
 
 // httpServers gives the base of calls to the HTTP port.

@@ -128,6 +128,19 @@ func TestOpenAPIDescribesErrors(t *testing.T) {
 	d.check(t, 200, "POST", "/v1/users", `{"name":"Ada"}`, "application/json")
 }
 
+// Methods without a route over HTTP are described as Connect has them.
+func TestOpenAPIDescribesConnect(t *testing.T) {
+	t.Parallel()
+	b := testbackend.Start(t)
+	r := newRig(t, fmt.Sprintf("backends: [{name: echo, endpoints: [%q], reflection: true, annotations: false}]\n", b.Addr))
+	d := describe(t, r)
+	d.check(t, 200, "POST", "/testbackend.Echo/Unary", `{"text":"a","number":"12"}`, "application/json")
+	d.check(t, 401, "POST", "/testbackend.Echo/Unary", `{}`, "application/json", "Authorization", "Bearer acme.wrong")
+	if d.doc.Paths.Value("/testbackend.Echo/Bidi") != nil {
+		t.Error("a stream of Connect is described")
+	}
+}
+
 func TestOpenAPIIsServed(t *testing.T) {
 	t.Parallel()
 	t.Run("on the admin port alone", func(t *testing.T) {

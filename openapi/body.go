@@ -25,7 +25,7 @@ func (s *schemas) requestBody(r *routes.Route, bound []fieldPath) object {
 	message, schema := input, object(nil) // what the body holds
 	var text string
 	if r.Body == "*" {
-		if input.FullName() != httpBody {
+		if !isRaw(r, input) {
 			schema = s.wholeBody(input, bound)
 		}
 	} else {
@@ -41,7 +41,7 @@ func (s *schemas) requestBody(r *routes.Route, bound []fieldPath) object {
 		}
 		schema = s.fieldValue(fd)
 	}
-	if message != nil && message.FullName() == httpBody {
+	if isRaw(r, message) {
 		return withDescription(paragraphs(text, "Any bytes, of any media type."), object{{mediaAny, object{}}})
 	}
 	content := object{{mediaJSON, mediaOf(schema)}}
@@ -56,6 +56,12 @@ func (s *schemas) requestBody(r *routes.Route, bound []fieldPath) object {
 		content.set(mediaForm, s.form(message, inside(r, bound)))
 	}
 	return withDescription(text, content)
+}
+
+// isRaw tells whether a message, nil for what is none, stands for the bare body.
+// To RPC protocols it is a message like any other.
+func isRaw(r *routes.Route, md protoreflect.MessageDescriptor) bool {
+	return md != nil && md.FullName() == httpBody && r.Errors != errorsConnect
 }
 
 // wholeBody is the schema of a body that is the whole message. What the path
@@ -134,7 +140,7 @@ func (s *schemas) answer(r *routes.Route, errors string) object {
 			schema = nullable(schema)
 		}
 	}
-	if message != nil && message.FullName() == httpBody {
+	if isRaw(r, message) {
 		return object{{"description", "The body as the backend gives it, of its media type."}, {"content", object{{mediaAny, object{}}}}}
 	}
 	if schema == nil {

@@ -8,7 +8,8 @@
 //
 // # What a document holds
 //
-// The routes that have an HTTP method and path. Schemas are components under
+// The routes that have an HTTP method and path and, by option, the unary methods
+// that have none but are there for Connect's callers. Schemas are components under
 // their full proto names; where two backends describe one name differently, or
 // write it as JSON with other options, the later one's has the backend's name
 // behind it. What OpenAPI cannot express is left out and listed under

@@ -20,6 +20,9 @@ type Options struct {
 	Version string
 	// Servers are where calls go; none: to where the document comes from.
 	Servers []Server
+	// Connect adds the unary methods without a route of their own over HTTP, as
+	// Connect's callers reach them.
+	Connect bool
 	// Errors is how errors look where a route doesn't say: status (as also when
 	// empty), problem or envelope, as http.errors has it.
 	Errors string
@@ -52,6 +55,11 @@ func New(t *routes.Table, o Options) *Document {
 	b := newBuilder(t, o)
 	for _, r := range t.Routes() {
 		if r.HTTPMethod != "" {
+			b.add(r)
+		}
+	}
+	if o.Connect {
+		for _, r := range connectRoutes(t) {
 			b.add(r)
 		}
 	}

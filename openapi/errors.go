@@ -16,6 +16,8 @@ func (b *builder) errorResponse(format string) string {
 		name = "Problem"
 	case errorsEnvelope:
 		name = "Envelope"
+	case errorsConnect:
+		name = "ConnectError"
 	}
 	if b.responses.get(name) != nil {
 		return name
@@ -26,6 +28,8 @@ func (b *builder) errorResponse(format string) string {
 		media, schema = mediaProblem, b.own("rpcgate.Problem", problemSchema())
 	case errorsEnvelope:
 		schema = b.own("rpcgate.Envelope", envelopeSchema())
+	case errorsConnect:
+		schema = b.own("rpcgate.ConnectError", connectErrorSchema())
 	default:
 		schema = b.own("google.rpc.Status", statusSchema())
 	}

@@ -228,3 +228,30 @@ func TestJSONOptions(t *testing.T) {
 		})
 	}
 }
+
+// Methods without a route over HTTP are there as Connect has them; those with
+// one are not there twice, and streams not at all.
+func TestConnect(t *testing.T) {
+	d := compile(t, `syntax = "proto3"; package p; import "google/api/httpbody.proto"; message T { string a = 1; }
+		service S { rpc Plain(T) returns (T); rpc Routed(T) returns (T); rpc Stream(T) returns (stream T); rpc Raw(google.api.HttpBody) returns (google.api.HttpBody); }`)
+	tab := table(t, []routes.Input{{Backend: backend("b", func(b *config.Backend) { b.Errors = "envelope" }), Descriptors: d}},
+		config.Route{Method: "p.S/Routed", HTTP: &config.HTTPRule{Get: "/routed"}})
+	doc := load(t, New(tab, Options{Connect: true}))
+	if got := slices.Sorted(slices.Values(doc.Paths.InMatchingOrder())); !slices.Equal(got, []string{"/p.S/Plain", "/p.S/Raw", "/routed"}) {
+		t.Errorf("paths %q", got)
+	}
+	op := doc.Paths.Value("/p.S/Plain").Post
+	if ref := op.Responses.Default().Ref; ref != "#/components/responses/ConnectError" {
+		t.Errorf("errors are %s", ref)
+	}
+	if ref := op.Responses.Value("200").Value.Content[mediaJSON].Schema.Ref; ref != "#/components/schemas/p.T" {
+		t.Errorf("the answer is %q", ref)
+	}
+	raw := doc.Paths.Value("/p.S/Raw").Post
+	if ref := raw.RequestBody.Value.Content[mediaJSON].Schema.Ref; ref != "#/components/schemas/google.api.HttpBody" {
+		t.Errorf("a raw body is %q", ref)
+	}
+	if doc := load(t, New(tab, Options{})); doc.Paths.Len() != 1 {
+		t.Errorf("without Connect: %q", doc.Paths.InMatchingOrder())
+	}
+}
