@@ -198,7 +198,6 @@ func TestSlowReaderOfAStream(t *testing.T) {
 		}
 	})
 	for _, accept := range []string{"*/*", "text/event-stream"} {
-		before := r.RSS()
 		sent.Store(0)
 		conn := rawConn(t, r)
 		_, _ = fmt.Fprintf(conn, "GET /v1/echo:stream HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nAccept: %s\r\n\r\n", r.bearer(), accept)
@@ -212,11 +211,11 @@ func TestSlowReaderOfAStream(t *testing.T) {
 			}
 			return nil
 		})
-		if stuck > 100<<20 {
+		if stuck > 32<<20 { // what windows and sockets hold
 			t.Errorf("%d bytes were taken from the backend while nobody read", stuck)
 		}
-		if grown := r.RSS() - before; grown > 100<<20 {
-			t.Errorf("the gateway grew by %d bytes", grown)
+		if live := r.liveHeap(); live > 48<<20 {
+			t.Errorf("%d bytes are in use", live)
 		}
 		_ = conn.Close()
 		if err := waitFor(t, ended, "the end of the backend's call"); err == nil {

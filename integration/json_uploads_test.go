@@ -280,13 +280,12 @@ func TestUploadIsNotBuffered(t *testing.T) {
 		return s.Send(nil)
 	})
 	eachHTTP(t, r, func(t *testing.T, client *http.Client) {
-		before := r.RSS()
 		body, answered := r.send(t, client, "POST", "/v1/echo:collect")
 		line := `{"text":"` + strings.Repeat("x", 100<<10) + `"}` + "\n"
 		var sent atomic.Int64
 		done := make(chan error, 1)
 		go func() {
-			for range 2000 { // 200 MB
+			for range 640 { // 64 MB
 				if _, err := io.WriteString(body, line); err != nil {
 					done <- err
 					return
@@ -305,11 +304,11 @@ func TestUploadIsNotBuffered(t *testing.T) {
 			}
 			return nil
 		})
-		if n := sent.Load(); n > 100<<20 {
+		if n := sent.Load(); n > 32<<20 { // what windows and sockets hold
 			t.Errorf("%d bytes went in while the backend did not read", n)
 		}
-		if grown := r.RSS() - before; grown > 100<<20 {
-			t.Errorf("the gateway grew by %d bytes", grown)
+		if live := r.liveHeap(); live > 48<<20 {
+			t.Errorf("%d bytes are in use", live)
 		}
 		release <- struct{}{}
 		if err := waitFor(t, done, "the upload"); err != nil {
