@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
@@ -26,17 +25,6 @@ func TestHeadOfAStream(t *testing.T) {
 		t.Errorf("status %d, Allow %q", a.Status, a.Header.Get("Allow"))
 	}
 	r.call(t, http.MethodHead, "/v1/users/1", "") // of a unary route it ends
-}
-
-// A gRPC client that was given the HTTP port learns so in gRPC's words.
-func TestGRPCAtTheHTTPPort(t *testing.T) {
-	t.Parallel()
-	r, b := newEchoRig(t, "", "")
-	_, err := invoke(r.limited(t), dial(t, r.HTTP), unaryEcho, nil)
-	if s := status.Convert(err); s.Code() != codes.Unimplemented || !strings.Contains(s.Message(), "gRPC port") {
-		t.Errorf("got %v", err)
-	}
-	untouched(t, b)
 }
 
 // The caller's time bounds the look-up of its credential too, whichever the
