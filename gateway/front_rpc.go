@@ -49,7 +49,7 @@ func (f *rpcFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot,
 	route, err := f.route(r, snap, form, err)
 	if err != nil {
 		limitBodyTime(w, r, f.cfg.BodyTimeout)
-		if refusal, ok := errors.AsType[*httpRefusal](err); ok {
+		if refusal, ok := errors.AsType[*refusalError](err); ok {
 			_ = f.unrouted(r.Context(), &c.call, err)
 			refusal.write(w)
 			return
@@ -64,18 +64,18 @@ func (f *rpcFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot,
 	p.finish(f.run(r.Context(), &c.call, snap))
 }
 
-// httpRefusal is a request that does not get as far as a call in its protocol:
+// refusalError is a request that does not get as far as a call in its protocol:
 // it is answered in HTTP's words, as the protocols have it.
-type httpRefusal struct {
+type refusalError struct {
 	failure    *callError
 	acceptPost string // for 415
 }
 
-func (e *httpRefusal) Error() string { return e.failure.Error() }
+func (e *refusalError) Error() string { return e.failure.Error() }
 
-func (e *httpRefusal) Unwrap() error { return e.failure }
+func (e *refusalError) Unwrap() error { return e.failure }
 
-func (e *httpRefusal) write(w http.ResponseWriter) {
+func (e *refusalError) write(w http.ResponseWriter) {
 	h := w.Header()
 	if e.acceptPost != "" {
 		h.Set("Accept-Post", e.acceptPost)
@@ -107,9 +107,9 @@ func (f *rpcFront) route(r *http.Request, snap *snapshot, form rpcForm, formErr 
 	}
 	switch {
 	case formErr != nil, form.proto == protocolConnect && form.enveloped != streams, form.json && route.Transcoder == nil:
-		return nil, &httpRefusal{failure: errCodec, acceptPost: f.acceptPost[streams]}
+		return nil, &refusalError{failure: errCodec, acceptPost: f.acceptPost[streams]}
 	case form.proto == protocolGRPC && r.ProtoMajor < 2:
-		return nil, &httpRefusal{failure: errNeedsHTTP2}
+		return nil, &refusalError{failure: errNeedsHTTP2}
 	}
 	return route, nil
 }
@@ -120,7 +120,7 @@ func notByMethod(byGet bool) error {
 	if byGet {
 		allow = []string{http.MethodGet, http.MethodPost}
 	}
-	return &httpRefusal{failure: &callError{
+	return &refusalError{failure: &callError{
 		Code: codes.Unimplemented, Reason: "METHOD_NOT_ALLOWED", httpStatus: http.StatusMethodNotAllowed,
 		Message: "the RPC is not called by this HTTP method", allow: allow,
 	}}

@@ -25,7 +25,7 @@ var ErrTruncated = errors.New("the body ends within a message")
 // flags, and its length in four bytes, the most significant first.
 func PutEnvelopeHeader(h *[EnvelopeHeaderSize]byte, flags byte, size int) {
 	h[0] = flags
-	binary.BigEndian.PutUint32(h[1:], uint32(size)) //nolint:gosec // the messages of gRPC have no more
+	binary.BigEndian.PutUint32(h[1:], uint32(size))
 }
 
 // EnvelopeReader reads the messages of a body, one after the other. Its fields
