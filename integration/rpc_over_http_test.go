@@ -60,7 +60,10 @@ func rpcWays() []rpcWay {
 	return ways
 }
 
-type echoClient = connect.Client[dynamicpb.Message, dynamicpb.Message]
+type (
+	echoMessage = dynamicpb.Message
+	echoClient  = connect.Client[echoMessage, echoMessage]
+)
 
 // client calls a method of a test backend's, "Echo/Unary", as connect-go does.
 func (w rpcWay) client(t testing.TB, r *rig, b *testbackend.Server, method string, more ...connect.ClientOption) *echoClient {
