@@ -218,6 +218,20 @@ func TestClientStreamWithoutCredential(t *testing.T) {
 		}
 		_ = resp.Body.Close()
 	})
+	// Who asks before sending is told not to.
+	conn := rawConn(t, r)
+	_, _ = io.WriteString(conn, "POST /v1/echo:collect HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n")
+	reader := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(reader, nil)
+	if err != nil || resp.StatusCode != 401 || !resp.Close {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Error(err)
+	}
+	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection goes on: %v", err)
+	}
 	untouched(t, b)
 }
 
