@@ -28,6 +28,7 @@ const (
 // server is a running process.
 type server struct {
 	cmd  *exec.Cmd
+	log  string        // the file that it writes to; empty: none
 	done chan struct{} // closed when it has ended
 	err  error         // how it ended; read after done
 }
@@ -46,20 +47,35 @@ func start(cmd *exec.Cmd) (*server, error) {
 	return s, nil
 }
 
-// stop asks the server to end. The error is how it ended, nil for an orderly
-// end.
+// stop asks the server to end, and kills it if it takes longer than the suite
+// waits. The error is how it ended, or what its log has of panics and data
+// races.
 func (s *server) stop() error {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	limit := time.NewTimer(stopLimit)
 	defer limit.Stop()
 	select {
 	case <-s.done:
-		return s.err
 	case <-limit.C:
 		_ = s.cmd.Process.Kill()
 		<-s.done
-		return fmt.Errorf("%s did not end in %v", filepath.Base(s.cmd.Path), stopLimit)
+		return s.faults()
 	}
+	return errors.Join(s.err, s.faults())
+}
+
+// faults returns the server's log as an error if it has a fault of its own.
+func (s *server) faults() error {
+	text, err := os.ReadFile(s.log)
+	if s.log == "" || err != nil {
+		return nil
+	}
+	for _, fault := range []string{"DATA RACE", "panic"} {
+		if bytes.Contains(text, []byte(fault)) {
+			return fmt.Errorf("%s logged a %s:\n%s", filepath.Base(s.cmd.Path), fault, text)
+		}
+	}
+	return nil
 }
 
 // startBackend starts a server of the suite and returns its host:port.
@@ -115,6 +131,7 @@ func startGateway(ctx context.Context, o options, req request, backend string) (
 	if err != nil {
 		return nil, ports{}, err
 	}
+	s.log = log.Name()
 	at, err := awaitServing(ctx, s, log.Name())
 	if err != nil {
 		text, _ := os.ReadFile(log.Name())
@@ -194,7 +211,7 @@ func writeConfig(dir, protos string, req request, backend string) (string, error
 	line(`admin: {address: "127.0.0.1:0"}`)
 	line(`redis: {addresses: ["127.0.0.1:1"]}`) // nobody is asked
 	line(`error_info: false`)                   // the suite takes details that it did not ask for as faults
-	line(`shutdown: {delay: 0s, drain_timeout: 2s}`)
+	line(`shutdown: {delay: 0s, drain_timeout: 500ms}`)
 	line(`backends:`)
 	line(`  - name: conformance`)
 	line(`    endpoints: [%q]`, backend)
