@@ -56,7 +56,7 @@ func readUnpacked(w http.ResponseWriter, r *http.Request, dst []byte, limit int6
 	}
 	body := io.Reader(r.Body)
 	if r.ContentLength > 0 {
-		if need := len(dst) + int(min(r.ContentLength, maxPooled)) + 1; cap(dst) < need { // one more to read EOF into
+		if need := len(dst) + int(min(r.ContentLength, maxAhead)) + 1; cap(dst) < need { // one more to read EOF into
 			dst = append(make([]byte, 0, need), dst...)
 		}
 	} else {

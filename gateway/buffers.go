@@ -6,9 +6,15 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// maxPooled is the largest buffer that is kept for the next call; one huge
-// body must not pin its memory for ever.
-const maxPooled = 64 << 10
+// maxAhead is the largest buffer that is made before there is anything to fill
+// it, and that a stream keeps between messages.
+const maxAhead = 64 << 10
+
+// maxKept is the largest buffer that is kept for the next call: one huge body
+// must not pin its memory for ever. The collector empties the pool, so that what
+// is kept was of use lately. Growing its buffers anew cost a message of 100 KB
+// ten times its size in garbage.
+const maxKept = 1 << 20
 
 // minPooled is the least capacity of a buffer. It is above grpc-go's threshold,
 // below which mem.NewBuffer keeps a buffer instead of giving it back.
@@ -34,7 +40,7 @@ func (b *buffers) Get(n int) *[]byte {
 
 // Put takes a slice back.
 func (b *buffers) Put(p *[]byte) {
-	if cap(*p) <= maxPooled {
+	if cap(*p) <= maxKept {
 		b.pool.Put(p)
 	}
 }

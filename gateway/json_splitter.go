@@ -141,7 +141,7 @@ func (s *jsonSplitter) fill() {
 // shrink lets go of a buffer that one large message made large, once that is
 // given out and no longer needed.
 func (s *jsonSplitter) shrink() {
-	if cap(s.buf) > maxPooled && len(s.buf)-s.at < minSplit {
+	if cap(s.buf) > maxAhead && len(s.buf)-s.at < minSplit {
 		rest := append(make([]byte, 0, minSplit), s.buf[s.at:]...)
 		s.buf, s.from, s.at = rest, 0, 0
 	}

@@ -139,7 +139,7 @@ func TestSplitterMemory(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
 	s.shrink()
-	if c := cap(s.buf); c > maxPooled {
+	if c := cap(s.buf); c > maxAhead {
 		t.Errorf("%d bytes are held after a large message", c)
 	}
 	if got, err := s.next(); err != nil || string(got) != "{}" {
