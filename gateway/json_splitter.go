@@ -11,8 +11,10 @@ var (
 	errNotMessages     = errors.New("not a sequence of JSON values")
 )
 
-// minSplit is how much is read at once, at least.
-const minSplit = 4 << 10
+const (
+	minSplit  = 4 << 10  // how much is read at once, at least, in bytes
+	keptSplit = 64 << 10 // how large a buffer a stream keeps between its messages
+)
 
 // jsonSplitter finds the messages in a body:
 //
