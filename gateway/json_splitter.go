@@ -11,10 +11,8 @@ var (
 	errNotMessages     = errors.New("not a sequence of JSON values")
 )
 
-const (
-	minSplit  = 4 << 10  // how much is read at once, at least, in bytes
-	keptSplit = 64 << 10 // how large a buffer a stream keeps between its messages
-)
+// minSplit is how much is read at once, at least, in bytes.
+const minSplit = 4 << 10
 
 // jsonSplitter finds the messages in a body:
 //
