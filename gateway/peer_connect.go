@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -40,7 +41,11 @@ func (p *connectPeer) recvMsg() (mem.BufferSlice, error) {
 
 func (p *connectPeer) readMessage(dst []byte) ([]byte, error) {
 	if p.get == nil {
-		return readAsSent(p.w, p.r, dst, int64(p.front.cfg.MaxBodySize))
+		body, err := readAsSent(p.w, p.r, dst, int64(p.front.cfg.MaxBodySize))
+		if errors.Is(err, errBodyTimeout) {
+			err = p.bodyLate()
+		}
+		return body, err
 	}
 	msg, ok := p.get.AppendMessage(dst)
 	if !ok {

@@ -30,7 +30,8 @@ type rpcCall struct {
 	sent     *wire.Compression // of the request; nil: none
 	answered *wire.Compression // of the answer, where it pays; nil: none
 
-	trailer metadata.MD // setTrailer
+	bodyLimited bool        // openBody
+	trailer     metadata.MD // setTrailer
 }
 
 func (c *rpcCall) asked() (verb, method string) { return "", c.r.URL.Path }
@@ -38,23 +39,40 @@ func (c *rpcCall) asked() (verb, method string) { return "", c.r.URL.Path }
 func (c *rpcCall) setTrailer(md metadata.MD) { c.trailer = md }
 
 // openBody gets the body ready to be read. A stream may take as long as it
-// likes, and its answer begin before its end; anything else has to come in time.
+// likes, and its answer begin before its end; anything else has to come in time,
+// the caller's own included.
 func (c *rpcCall) openBody() {
-	if !c.call.Route.ClientStreams {
-		limitBodyTime(c.w, c.r, c.front.cfg.BodyTimeout)
+	if c.call.Route.ClientStreams {
+		if c.r.ProtoMajor < 2 {
+			_ = http.NewResponseController(c.w).EnableFullDuplex() // net/http's writers can
+		}
 		return
 	}
-	if c.r.ProtoMajor < 2 {
-		_ = http.NewResponseController(c.w).EnableFullDuplex() // net/http's writers can
+	limit := c.front.cfg.BodyTimeout
+	if !c.call.Deadline.IsZero() {
+		left := max(time.Until(c.call.Deadline), 1)
+		if limit <= 0 || left < limit {
+			limit = left
+		}
 	}
+	c.bodyLimited = limit > 0
+	limitBodyTime(c.w, c.r, limit)
 }
 
 // bodyRead lifts the body's time limit once it is there, so that the connection
 // can be watched for the caller's leaving.
 func (c *rpcCall) bodyRead() {
-	if hasBody(c.r) && c.front.cfg.BodyTimeout > 0 {
+	if c.bodyLimited && hasBody(c.r) {
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
 	}
+}
+
+// bodyLate says why a body was not waited for any longer.
+func (c *rpcCall) bodyLate() error {
+	if !c.call.Deadline.IsZero() && !time.Now().Before(c.call.Deadline) {
+		return errDeadlinePassed
+	}
+	return errBodyTimeout
 }
 
 // request makes of a message as it came what the backend gets. It takes
@@ -130,7 +148,7 @@ func (c *rpcCall) readFault(err error) error {
 	case errors.Is(err, wire.ErrTruncated), errors.Is(err, wire.ErrBadText):
 		return &callError{Code: codes.Internal, Reason: "BAD_MESSAGE", Message: err.Error(), httpStatus: http.StatusBadRequest}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return errBodyTimeout
+		return c.bodyLate()
 	case c.r.Context().Err() != nil:
 		return c.r.Context().Err()
 	}

@@ -66,6 +66,21 @@ func TestSlowSendersOfRPCs(t *testing.T) {
 	}
 }
 
+// The caller's own time bounds how long its message is waited for, too.
+func TestDeadlineOfSlowSenders(t *testing.T) {
+	t.Parallel()
+	addr := startEchoServer(t, time.Minute)
+	for _, tc := range []struct{ contentType, timeout string }{
+		{"application/proto", "Connect-Timeout-Ms: 100"}, {"application/grpc-web", "Grpc-Timeout: 100m"},
+	} {
+		_, answer := rawRequest(t, addr, "/test.Echo/Unary", tc.contentType+"\r\n"+tc.timeout, chunk("\x00"))
+		text, err := io.ReadAll(answer)
+		if err != nil || !strings.Contains(string(text), "deadline passed") {
+			t.Errorf("%s: %q, %v", tc.contentType, text, err)
+		}
+	}
+}
+
 // A stream may rest between messages for as long as it likes, and is answered
 // while its caller still sends, over HTTP/1.1, too.
 func TestRestingStream(t *testing.T) {

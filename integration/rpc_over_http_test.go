@@ -138,7 +138,7 @@ func TestRPCOverHTTP(t *testing.T) {
 	r, b := newEchoRig(t, "", "")
 	large := strings.Repeat("large ", 10_000)
 	beside := func(s *testbackend.Stream) {
-		s.SetHeader(metadata.Pairs("mood", "fine", "mood", "indeed", "head-bin", "\x00\xff"))
+		s.SetHeader(metadata.Pairs("mood", "fine", "mood", "indeed", "head-bin", "\x00\xff", "head-bin", "\x02"))
 		s.SetTrailer(metadata.Pairs("tail", "wagging", "tail-bin", "\xfe\x01"))
 	}
 	for _, method := range []string{"Echo/Unary", "Echo/ClientStream", "Echo/ServerStream", "Echo/Bidi"} {
@@ -155,7 +155,8 @@ func TestRPCOverHTTP(t *testing.T) {
 				req := connect.NewRequest(text(b, message))
 				req.Header().Add("Colour", "red")
 				req.Header().Add("Colour", "blue")
-				req.Header().Set("Shade-Bin", connect.EncodeBinaryHeader([]byte{0, 1, 255}))
+				req.Header().Add("Shade-Bin", connect.EncodeBinaryHeader([]byte{0, 1, 255}))
+				req.Header().Add("Shade-Bin", connect.EncodeBinaryHeader([]byte{2})+","+connect.EncodeBinaryHeader(nil)) // fault 7
 				res, err := way.client(t, r, b, "Echo/Unary").CallUnary(ctx, req)
 				if err != nil {
 					t.Fatal(err)
@@ -166,7 +167,7 @@ func TestRPCOverHTTP(t *testing.T) {
 				wantBeside(t, res.Header(), res.Trailer())
 			}
 			seen := b.Take()
-			if md := seen[0].Metadata; !slices.Equal(md["colour"], []string{"red", "blue"}) || !slices.Equal(md["shade-bin"], []string{"\x00\x01\xff"}) {
+			if md := seen[0].Metadata; !slices.Equal(md["colour"], []string{"red", "blue"}) || !slices.Equal(md["shade-bin"], []string{"\x00\x01\xff", "\x02", ""}) {
 				t.Errorf("the backend saw %v", md)
 			}
 
@@ -264,7 +265,7 @@ func echoKind(s *testbackend.Stream, method string) error {
 
 func wantBeside(t *testing.T, header, trailer http.Header) {
 	t.Helper()
-	for name, want := range map[string][]string{"Mood": {"fine", "indeed"}, "Head-Bin": {"AP8"}} {
+	for name, want := range map[string][]string{"Mood": {"fine", "indeed"}, "Head-Bin": {"AP8", "Ag"}} {
 		if got := header[name]; !slices.Equal(got, want) {
 			t.Errorf("header %s: %q, want %q", name, got, want)
 		}
