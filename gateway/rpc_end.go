@@ -10,6 +10,11 @@ import (
 	"github.com/rpcgate/rpcgate/gateway/wire"
 )
 
+const (
+	headerStatus  = "Grpc-Status"
+	trailerStatus = http.TrailerPrefix + headerStatus // which every call has; put together once
+)
+
 // finish ends the answer as its protocol has it. A failure is in it whatever was
 // sent before; where it cannot be, the connection breaks.
 func (p *envelopedPeer) finish(err error) {
@@ -58,7 +63,13 @@ func (p *envelopedPeer) endGRPC(failure *callError) {
 		h["Content-Length"] = nil // net/http would say 0, which no gRPC server does
 	}
 	addAnswer(h, prefix, p.trailer)
-	eachStatus(failure, func(key, value string) { h[prefix+key] = []string{value} })
+	eachStatus(failure, func(key, value string) {
+		name := trailerStatus
+		if prefix == "" || key != headerStatus {
+			name = prefix + key
+		}
+		h[name] = []string{value}
+	})
 	if !p.committed {
 		h["Content-Type"] = []string{p.form.answer}
 		p.writeStatusLine()
@@ -109,11 +120,11 @@ func (p *envelopedPeer) endConnect(failure *callError) error {
 // headers.
 func eachStatus(failure *callError, use func(key, value string)) {
 	if failure == nil {
-		use("Grpc-Status", "0")
+		use(headerStatus, "0")
 		return
 	}
 	s := failure.Status()
-	use("Grpc-Status", strconv.Itoa(int(s.Code())))
+	use(headerStatus, strconv.Itoa(int(s.Code())))
 	if s.Message() != "" {
 		use("Grpc-Message", wire.EncodeMessage(s.Message()))
 	}
