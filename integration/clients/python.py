@@ -109,7 +109,7 @@ def case_wrong_token():
 
 
 def case_deadline():
-    err = fails(lambda: unary(Shapes(text="wait"), timeout=0.3, metadata=credential))
+    err = fails(lambda: unary(Shapes(text="wait"), timeout=1, metadata=credential))
     equal(err.code(), grpc.StatusCode.DEADLINE_EXCEEDED, "code")
 
 
