@@ -40,6 +40,12 @@ func inList(size int) []byte { // a Value that is a ListValue of one Value
 	return append(inField(6)(len(inner)+size), inner...)
 }
 
+// inEntryOfPieces is the head of a map's entry, whose value has another piece of two bytes as its tail.
+func inEntryOfPieces(size int) []byte {
+	inner := inField(2)(size)
+	return append(inField(40)(len(inner)+size+2), inner...)
+}
+
 func inAny(size int) []byte {
 	return append(field(1, []byte("/google.protobuf.Any")), inField(2)(size)...)
 }
@@ -89,6 +95,8 @@ func TestResponseWork(t *testing.T) {
 	}{
 		{"messages in pieces inside messages in pieces", nest(payload, 900, inField(12), "\x62\x00")},
 		{"map values in pieces", field(40, bytes.Repeat(field(2, payload[:1000]), 4000))},
+		{"a map's large value and many empty pieces of it", field(40, append(field(2, bytes.Repeat([]byte("\x28\x01"), 1<<16)), bytes.Repeat([]byte("\x12\x00"), 1<<18)...))},
+		{"map values in pieces inside map values in pieces", nest([]byte("\x28\x01"), 40, inEntryOfPieces, "\x12\x00")},
 		{"oneof members that alternate", bytes.Repeat(append(field(50, payload[:1000]), field(52, nil)...), 4000)},
 		{"out of order at each level", nest(payload, 900, inField(12), "\x20\x01")},
 		{"groups around much", nest(bytes.Repeat([]byte("\x28\x01"), 1<<16), 90, inGroup, groupEnd)},

@@ -19,6 +19,8 @@ type mapEntry struct {
 	value  []byte
 	// hasValue: the value is on the wire.
 	hasValue bool
+	// merged: the value is of several messages, each of which was checked.
+	merged bool
 	// at is the entry's place among the others: of one key, the last counts.
 	at int
 }
@@ -106,14 +108,25 @@ func (w *writer) entryValue(f *fieldPlan, e *mapEntry, value []byte, depth int) 
 		e.value = value
 		return ok
 	}
-	if w.merged += len(value); w.merged > maxMerged {
+	// Each is checked once: what is put together grows with each, and has others like it inside.
+	w.merged += len(value)
+	if !e.merged {
+		e.merged = true
+		w.merged += len(e.value)
+		if !w.checkValue(f, e.value, depth) {
+			return false
+		}
+	}
+	if w.merged > maxMerged {
 		return w.fail(errMerged)
 	}
-	if !w.checkValue(f, e.value, depth) || !w.checkValue(f, value, depth) {
-		return false
-	}
 	e.value = append(e.value, value...)
-	return true
+	return w.checkValue(f, value, depth)
+}
+
+// checkEntryValue checks the value of an entry that is not shown.
+func (w *writer) checkEntryValue(f *fieldPlan, e mapEntry, depth int) bool {
+	return e.merged || w.checkValue(f, e.value, depth)
 }
 
 // writeEntries writes the entries from base on as an object, in the order of
@@ -128,7 +141,7 @@ func (w *writer) writeEntries(f *fieldPlan, base, depth int) bool {
 		// Not held across the nested writes: they may move the entries.
 		e := w.entries[i]
 		if i+1 < len(w.entries) && compareKeys(e, w.entries[i+1]) == 0 {
-			if !w.checkValue(f.mapValue, e.value, depth) {
+			if !w.checkEntryValue(f.mapValue, e, depth) {
 				return false
 			}
 			continue
@@ -229,5 +242,5 @@ func (w *writer) checkEntry(f *fieldPlan, wire []byte, depth int) bool {
 	if f.mapKey.utf8 && !utf8.Valid(e.text) {
 		return w.failIn(f, errNotUTF8)
 	}
-	return w.checkValue(f.mapValue, e.value, depth)
+	return w.checkEntryValue(f.mapValue, e, depth)
 }
