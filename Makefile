@@ -24,8 +24,8 @@ help: ## list the targets
 .PHONY: test
 test: deps lint ## everything CI checks: what it needs, lint, generated code, tests with the race detector
 	$(foreach m,$(MODULES),go test -C $(m) -race -timeout 20m ./... &&) true
-	go test -race -timeout 20m ./...
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s FUZZ=./transcode
+	go test -race -timeout 20m ./...
 
 .PHONY: quick
 quick: ## the tests alone, without the race detector and without installing anything
