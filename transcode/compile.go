@@ -6,17 +6,9 @@ import (
 	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/rpcgate/rpcgate/config"
 )
-
-// Resolver finds the types that JSON names: messages inside Any, extensions.
-// *protoregistry.Types and *dynamicpb.Types are such.
-type Resolver interface {
-	protoregistry.MessageTypeResolver
-	protoregistry.ExtensionTypeResolver
-}
 
 // Binding says where the parts of a request message come from, and which part
 // of the response is shown: the body-related half of a google.api.http rule.
@@ -316,44 +308,4 @@ func newEngine(o config.JSON, types Resolver) *engine {
 	e.readers.New = func() any { return new(reader) }
 	e.writers.New = func() any { return new(writer) }
 	return e
-}
-
-// resolvers asks one resolver after the other.
-type resolvers [2]Resolver
-
-// linked adds the types that are linked into the program (google.protobuf.*,
-// google.rpc.*), which a backend's descriptors often leave out.
-func linked(types Resolver) Resolver {
-	if types == nil {
-		return protoregistry.GlobalTypes
-	}
-	return resolvers{types, protoregistry.GlobalTypes}
-}
-
-func (r resolvers) FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error) {
-	if t, err := r[0].FindMessageByName(name); err == nil {
-		return t, nil
-	}
-	return r[1].FindMessageByName(name)
-}
-
-func (r resolvers) FindMessageByURL(url string) (protoreflect.MessageType, error) {
-	if t, err := r[0].FindMessageByURL(url); err == nil {
-		return t, nil
-	}
-	return r[1].FindMessageByURL(url)
-}
-
-func (r resolvers) FindExtensionByName(name protoreflect.FullName) (protoreflect.ExtensionType, error) {
-	if t, err := r[0].FindExtensionByName(name); err == nil {
-		return t, nil
-	}
-	return r[1].FindExtensionByName(name)
-}
-
-func (r resolvers) FindExtensionByNumber(message protoreflect.FullName, n protoreflect.FieldNumber) (protoreflect.ExtensionType, error) {
-	if t, err := r[0].FindExtensionByNumber(message, n); err == nil {
-		return t, nil
-	}
-	return r[1].FindExtensionByNumber(message, n)
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/transcode"
@@ -300,6 +302,34 @@ func checkRequest(t *testing.T, method protoreflect.FullName, got []byte, err er
 	}
 	if msg := decode(t, method, []byte(rest)); !proto.Equal(msg, parse(t, method, want)) {
 		t.Errorf("got  %s\nwant %s", show(msg), want)
+	}
+}
+
+// TestLongNames: a type's or extension's name that is as long as the body is takes no more than a moment, though
+// resolvers look for what each beginning of it names.
+func TestLongNames(t *testing.T) {
+	m := compile(t, corner, transcode.Binding{Body: "*"}, config.JSON{})
+	name := strings.Repeat("a.", 1<<20) + "a"
+	for _, tt := range []struct{ body, want string }{
+		{`{"any":{"@type":"/` + name + `"}}`, "any.@type: the type is not known (at byte 16)"},
+		{`{"[` + name + `]":1}`, "[" + name[:127] + "…: no such field (at byte 1)"},
+	} {
+		begun := time.Now()
+		_, err := m.AppendRequest(nil, transcode.Input{Body: []byte(tt.body)})
+		if err == nil || err.Error() != tt.want {
+			t.Errorf("err = %v, want %s", err, tt.want)
+		}
+		if took := time.Since(begun); took > 10*time.Second { // some ms; the race detector and busy machines may take more
+			t.Errorf("%v for %d bytes", took, len(tt.body))
+		}
+	}
+	detail := &anypb.Any{TypeUrl: "x/" + name}
+	begun := time.Now()
+	if got := transcode.AppendDetail(nil, detail, testSchema().types); !strings.HasSuffix(string(got), `"value":""}`) {
+		t.Errorf("got …%s", got[len(got)-20:])
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("%v for a detail's type", took)
 	}
 }
 
