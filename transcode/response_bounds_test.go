@@ -3,12 +3,17 @@ package transcode_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/rpcgate/rpcgate/config"
@@ -111,6 +116,44 @@ func TestResponseWork(t *testing.T) {
 				t.Errorf("%v for %d bytes (err = %v)", took, len(tt.wire), err)
 			}
 		})
+	}
+}
+
+// TestResponseMemory: what is kept of the messages that are open is bounded, however many fields they may have.
+func TestResponseMemory(t *testing.T) {
+	const limit = 256 << 20
+	fdp := &descriptorpb.FileDescriptorProto{
+		Name: proto.String("wide.proto"), Package: proto.String("wide"), Syntax: proto.String("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("M")}},
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("S"), Method: []*descriptorpb.MethodDescriptorProto{
+			{Name: proto.String("M"), InputType: proto.String(".wide.M"), OutputType: proto.String(".wide.M")},
+		}}},
+	}
+	for i := range int32(2000) {
+		fdp.MessageType[0].Field = append(fdp.MessageType[0].Field, &descriptorpb.FieldDescriptorProto{
+			Name: proto.String(fmt.Sprint("m", i)), Number: proto.Int32(i + 1), TypeName: proto.String(".wide.M"),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(), Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(),
+		})
+	}
+	file, err := protodesc.NewFile(fdp, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := transcode.Compile(file.Services().Get(0).Methods().Get(0), transcode.Binding{}, config.JSON{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outOfOrder := func(size int) []byte { return append(field(2, nil), inField(1)(size)...) }
+	if _, err := m.AppendResponse(nil, nest(nil, 1000, outOfOrder, "")); err != nil {
+		t.Error(err, errors.Unwrap(err))
+	}
+	wire := nest(nil, 9900, outOfOrder, "")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = m.AppendResponse(nil, wire)
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; err == nil || got > limit {
+		t.Errorf("err = %v, %d bytes allocated", err, got)
 	}
 }
 

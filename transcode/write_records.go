@@ -11,6 +11,10 @@ import (
 // counted from 1 in the writer's records. Zero: the field is not set.
 type slot struct{ first, last int }
 
+// maxSlots bounds the slots of the messages that are open. There may be ten
+// thousand, which may have thousands of fields each, in some bytes each.
+const maxSlots = 1 << 21
+
 // record is where a record lies in its message: of a singular field its value,
 // without its length; of a list or map those that come at once, with their tags.
 type record struct {
@@ -83,6 +87,9 @@ func (w *writer) extensionMembers(base int, wire []byte, depth int) bool {
 // (its index, from 1), and the extensions.
 func (w *writer) scan(mp *messagePlan, wire []byte, depth int) bool {
 	base, extensions := len(w.slots), len(w.extensions)
+	if base+len(mp.fields)+mp.oneofs > maxSlots {
+		return w.fail(errTooDeep)
+	}
 	w.slots = slices.Grow(w.slots, len(mp.fields)+mp.oneofs)
 	w.slots = w.slots[:base+len(mp.fields)+mp.oneofs]
 	slots := w.slots[base:]
