@@ -36,8 +36,16 @@ func (r *Registry) FindFileByPath(path string) (protoreflect.FileDescriptor, err
 	return nil, protoregistry.NotFound
 }
 
+// maxName bounds the names that are looked for, in bytes. protoregistry looks
+// for what each beginning of a name names: one of some MiB, which anybody may
+// send to a reflection service, would cost hours.
+const maxName = 1 << 10
+
 // FindDescriptorByName implements protodesc.Resolver.
 func (r *Registry) FindDescriptorByName(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	if len(name) > maxName {
+		return nil, protoregistry.NotFound
+	}
 	if s, ok := r.services[string(name)]; ok {
 		return s, nil
 	}
@@ -56,6 +64,9 @@ func (r *Registry) FindDescriptorByName(name protoreflect.FullName) (protoreflec
 
 // FindExtensionByName implements protoregistry.ExtensionTypeResolver.
 func (r *Registry) FindExtensionByName(name protoreflect.FullName) (protoreflect.ExtensionType, error) {
+	if len(name) > maxName {
+		return nil, protoregistry.NotFound
+	}
 	for _, d := range r.backends {
 		if x, err := d.types.own.FindExtensionByName(name); err == nil {
 			return x, nil

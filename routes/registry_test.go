@@ -3,6 +3,7 @@ package routes
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -59,5 +60,26 @@ func TestRegistryExtensions(t *testing.T) {
 		if find() == nil {
 			t.Error("found what is not there")
 		}
+	}
+}
+
+// TestRegistryLongNames: a name as long as a message may be takes no more than a moment.
+func TestRegistryLongNames(t *testing.T) {
+	x := compileText(t, map[string]string{"x.proto": `syntax = "proto3"; package x; message M {} service S { rpc A(M) returns (M); }`}, "x.proto")
+	table, err := Build([]Input{{backendNamed("x"), x}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := table.Registry()
+	name := protoreflect.FullName(strings.Repeat("a.", 1<<19) + "a")
+	begun := time.Now()
+	if d, err := r.FindDescriptorByName(name); err == nil {
+		t.Errorf("found %v", d.FullName())
+	}
+	if xt, err := r.FindExtensionByName(name); err == nil {
+		t.Errorf("found %v", xt)
+	}
+	if took := time.Since(begun); took > 10*time.Second { // some µs; otherwise minutes
+		t.Errorf("took %v", took)
 	}
 }
