@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
+	"github.com/rpcgate/rpcgate/integration/process"
 	"github.com/rpcgate/rpcgate/integration/toolbuild"
 )
 
@@ -77,6 +78,7 @@ func runConformance(t *testing.T, config, known string, server []string) conform
 	defer cancel()
 	cmd := exec.CommandContext(ctx, conformanceProgram(t, "connectconformance"), slices.Concat(args, []string{"--"}, server)...)
 	cmd.WaitDelay = 10 * time.Second
+	cmd.SysProcAttr = process.DieWithParent()
 	out, err := cmd.CombinedOutput()
 	// The server tells of itself when the gateway did not end in order, as after
 	// a data race.

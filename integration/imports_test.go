@@ -73,7 +73,7 @@ integration/protobufsuite <-
                            # tests alone
 integration/protobufsuite/testee <- config transcode
                            # a program of tests: transcode as what protobuf's conformance suite tests
-integration/nodetest    <-
+integration/nodetest    <- integration/process
                            # tests alone: clients in JavaScript
 integration/conformserver <- integration/process
                            # a program of tests: the gateway as the server of Connect's conformance suite

@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+
+	"github.com/rpcgate/rpcgate/integration/process"
 )
 
 // Program is a folder of JavaScript files with the packages of its
@@ -54,6 +56,7 @@ func Install(tb testing.TB, source string) *Program {
 func (p *Program) Command(ctx context.Context, file string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.node, append([]string{file}, args...)...)
 	cmd.Dir = p.Dir
+	cmd.SysProcAttr = process.DieWithParent()
 	return cmd
 }
 
