@@ -51,7 +51,7 @@ func jsonPath(body []byte, offset int) string {
 			}
 			top := &stack[len(stack)-1]
 			if top.object {
-				top.expectName, top.name = true, ""
+				top.expectName, top.name = true, nil
 			} else {
 				top.index++
 			}
@@ -59,7 +59,7 @@ func jsonPath(body []byte, offset int) string {
 			end := stringEnd(body, i)
 			if len(stack) > 0 && stack[len(stack)-1].expectName {
 				top := &stack[len(stack)-1]
-				top.name, top.expectName = unquote(body[i:end]), false
+				top.name, top.expectName = body[i:end], false
 			}
 			i = end - 1
 		}
@@ -83,21 +83,20 @@ type level struct {
 	object      bool
 	expectName  bool
 	expectValue bool // the name and its colon were read
-	name        string
+	name        []byte // in quotes
 	index       int
 }
 
 func pathOf(stack []level) string {
 	var b strings.Builder
 	for _, l := range stack {
-		switch {
-		case !l.object:
+		if !l.object {
 			b.WriteString("[" + strconv.Itoa(l.index) + "]")
-		case l.name != "":
+		} else if name := unquote(l.name); name != "" {
 			if b.Len() > 0 {
 				b.WriteByte('.')
 			}
-			b.WriteString(l.name)
+			b.WriteString(name)
 		}
 	}
 	return b.String()
