@@ -63,9 +63,11 @@ func TestRegistryExtensions(t *testing.T) {
 	}
 }
 
-// TestRegistryLongNames: a name as long as a message may be takes no more than a moment.
+// TestRegistryLongNames: a name as long as a message may be takes no more than a moment. There are many types, as
+// Go's small maps do not hash what they look for.
 func TestRegistryLongNames(t *testing.T) {
-	x := compileText(t, map[string]string{"x.proto": `syntax = "proto3"; package x; message M {} service S { rpc A(M) returns (M); }`}, "x.proto")
+	x := compileText(t, map[string]string{"x.proto": `syntax = "proto3"; package x; message M {} service S { rpc A(M) returns (M); }
+		enum Many { A = 0; B = 1; C = 2; D = 3; E = 4; F = 5; G = 6; H = 7; I = 8; J = 9; }`}, "x.proto")
 	table, err := Build([]Input{{backendNamed("x"), x}}, nil)
 	if err != nil {
 		t.Fatal(err)
