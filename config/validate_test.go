@@ -125,6 +125,34 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// What stands under http.cors without any effect is told.
+func TestWarningsOfCORS(t *testing.T) {
+	t.Parallel()
+	for name, check := range map[string]struct {
+		cors CORS
+		want []string
+	}{
+		"nothing":     {CORS{AllowedMethods: []string{"GET"}}, nil},
+		"origins":     {CORS{AllowedOrigins: []string{"https://a.example"}, AllowedHeaders: []string{"X-A"}}, nil},
+		"no origins":  {CORS{ExposedHeaders: []string{"ETag"}}, []string{"http.cors: does nothing without allowed_origins"}},
+		"credentials": {CORS{AllowCredentials: true}, []string{"http.cors: does nothing without allowed_origins"}},
+		"lower case":  {CORS{AllowedMethods: []string{"GET", "patch"}}, []string{`http.cors.allowed_methods[1]: "patch" is another method than PATCH`}},
+	} {
+		c := valid()
+		c.HTTP.CORS = check.cors
+		got := c.Warnings(testTime)
+		if len(got) != len(check.want) {
+			t.Errorf("%s: %v, want %v", name, got, check.want)
+			continue
+		}
+		for i, w := range got {
+			if !strings.Contains(w.Error(), check.want[i]) {
+				t.Errorf("%s: %v, want %s", name, w, check.want[i])
+			}
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, check := range map[string]struct {

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,7 +20,7 @@ func (c *Config) Warnings(now time.Time) Faults {
 			v.fault(indexPath("http.trusted_proxies", i), "every caller is a trusted proxy, and may claim any address")
 		}
 	}
-	v.warnOrigins(c.HTTP.CORS.AllowedOrigins, "http.cors.allowed_origins")
+	v.warnCORS(&c.HTTP.CORS, "http.cors")
 	v.warnOrigins(c.HTTP.Streams.AllowedOrigins, "http.streams.allowed_origins")
 	if c.Auth.RevokeInFlight == "cancel" && !slices.ContainsFunc(c.Backends, hasOwnConns) {
 		v.fault("auth.revoke_in_flight", "cancel does nothing: no backend has pool.key credential")
@@ -44,6 +45,19 @@ func (c *Config) Warnings(now time.Time) Faults {
 		}
 	}
 	return v.faults.sorted()
+}
+
+func (v *validator) warnCORS(c *CORS, section string) {
+	v.warnOrigins(c.AllowedOrigins, section+".allowed_origins")
+	if len(c.AllowedOrigins) == 0 && (c.AllowCredentials || len(c.AllowedHeaders) > 0 || len(c.ExposedHeaders) > 0) {
+		v.fault(section, "does nothing without allowed_origins: no page of another origin may call")
+	}
+	for i, method := range c.AllowedMethods {
+		if upper := strings.ToUpper(method); upper != method {
+			key := indexPath(section+".allowed_methods", i)
+			v.fault(key, "%s is another method than %s: they are told apart by case", v.show(key, method), upper)
+		}
+	}
 }
 
 func (v *validator) warnOrigins(origins []string, section string) {

@@ -130,6 +130,10 @@ var (
 		Code: codes.InvalidArgument, Reason: "CONTENT_TYPE_UNSUPPORTED", httpStatus: http.StatusUnsupportedMediaType,
 		Message: "the route takes no form bodies; send JSON with Content-Type: application/json",
 	}
+	errMultipart = &callError{
+		Code: codes.InvalidArgument, Reason: "CONTENT_TYPE_UNSUPPORTED", httpStatus: http.StatusUnsupportedMediaType,
+		Message: "multipart bodies are not taken; send JSON with Content-Type: application/json",
+	}
 	errUploadedTooLarge = &callError{
 		Code: codes.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", httpStatus: http.StatusRequestEntityTooLarge,
 		Message: "a message of the request body is larger than this gateway accepts",
@@ -146,7 +150,7 @@ var (
 	}
 	errBadFlags = &callError{
 		Code: codes.Internal, Reason: "BAD_MESSAGE", httpStatus: http.StatusBadRequest,
-		Message: "the message has flags that the protocol does not have for requests",
+		Message: "a message does not begin with flags of a request; each stands behind a byte of flags and four of its length",
 	}
 	errNotNegotiated = &callError{
 		Code: codes.Internal, Reason: "BAD_MESSAGE", httpStatus: http.StatusBadRequest,

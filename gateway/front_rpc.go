@@ -153,7 +153,7 @@ func (c *rpcCall) fill(get *wire.ConnectGet, forwardedFor string) error {
 	if values := h[name]; len(values) > 0 {
 		timeout, ok := parse(values[0])
 		if !ok || len(values) > 1 {
-			return badRequest("BAD_TIMEOUT", "header "+name+" is not a valid timeout")
+			return badTimeout(name)
 		}
 		c.call.Deadline = c.call.Start.Add(timeout)
 	}

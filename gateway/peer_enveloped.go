@@ -98,7 +98,7 @@ func (p *envelopedPeer) next() (mem.BufferSlice, error) {
 	flags, data, err := p.in.Next(*buf)
 	*buf = data
 	switch {
-	case err == nil && flags&^wire.FlagCompressed != 0:
+	case (err == nil || errors.Is(err, wire.ErrTooLarge)) && flags&^wire.FlagCompressed != 0:
 		err = errBadFlags
 	case err == nil && flags&wire.FlagCompressed != 0 && p.sent == nil:
 		err = errNotNegotiated

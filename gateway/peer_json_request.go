@@ -18,7 +18,7 @@ func (p *jsonPeer) recvOnly() (mem.BufferSlice, error) {
 	if kind == transcode.JSONBody {
 		labelled = labelOf(contentType(p.r.Header))
 		if labelled == labelMultipart {
-			return nil, errNotJSON
+			return nil, errMultipart
 		}
 	}
 	pool := p.front.buffers
@@ -94,9 +94,14 @@ func (p *jsonPeer) isForm(body []byte) (bool, error) {
 		return false, nil
 	case p.match.Route.Forms:
 		return true, nil
-	case len(text) > 0 && text[0] != '"' && bytes.IndexByte(text, '=') >= 0:
+	case looksLikeForm(text):
 		return false, errNotJSON
 	default:
 		return false, nil
 	}
+}
+
+// looksLikeForm tells a form from what is meant to be JSON, and labelled wrongly.
+func looksLikeForm(text []byte) bool {
+	return len(text) > 0 && bytes.IndexByte([]byte(`{["`), text[0]) < 0 && bytes.IndexByte(text, '=') >= 0
 }

@@ -90,7 +90,7 @@ func (u *jsonUpload) recv() (mem.BufferSlice, error) {
 func (u *jsonUpload) open() error {
 	r := u.peer.r
 	if u.kind == transcode.JSONBody && labelOf(contentType(r.Header)) == labelMultipart {
-		return errNotJSON
+		return errMultipart
 	}
 	u.limit(0)
 	u.body = r.Body

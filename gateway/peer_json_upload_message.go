@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 
 	"google.golang.org/grpc/mem"
 
@@ -64,10 +65,15 @@ func (u *jsonUpload) message(body []byte) (mem.BufferSlice, error) {
 	wire, err := p.match.Route.Transcoder.AppendRequest(*msg, in)
 	if err != nil {
 		pool.Put(msg)
-		failure := describe(err)
-		if u.kind == transcode.JSONBody {
-			failure.Message = u.bad(failure.Message).Message
+		if u.kind != transcode.JSONBody {
+			return nil, describe(err)
 		}
+		if u.messages == 0 && looksLikeForm(body) && labelOf(contentType(p.r.Header)) == labelForm {
+			return nil, errNotJSON
+		}
+		failure := describe(err)
+		// What is wrong with the value as a whole is said of the body elsewhere.
+		failure.Message = u.bad(strings.TrimPrefix(failure.Message, "request body: ")).Message
 		return nil, failure
 	}
 	u.messages++

@@ -32,13 +32,25 @@ func callerTimeout(h http.Header) (time.Duration, error) {
 		}
 		d, ok := way.parse(values[0])
 		if !ok || len(values) > 1 {
-			return 0, badRequest("BAD_TIMEOUT", "header "+way.header+" is not a valid timeout")
+			return 0, badTimeout(way.header)
 		}
 		if timeout == 0 || d < timeout {
 			timeout = d
 		}
 	}
 	return timeout, nil
+}
+
+// badTimeout refuses what a header says of the time to wait, and tells how it is said.
+func badTimeout(header string) error {
+	form := "is a duration with its unit, like 250ms or 2s, or a number of seconds"
+	switch header {
+	case headerGRPCTimeout:
+		form = "is up to 8 digits and one of the units H, M, S, m (milliseconds), u and n, like 250m or 2S"
+	case headerConnectTimeout:
+		form = "is a number of milliseconds, of up to 10 digits"
+	}
+	return badRequest("BAD_TIMEOUT", "header "+header+" is not a valid timeout, which "+form)
 }
 
 func parseRequestTimeout(s string) (time.Duration, bool) {

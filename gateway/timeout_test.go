@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,17 @@ func TestCallerTimeout(t *testing.T) {
 				t.Errorf("callerTimeout(%v) = %v, %v; want %v, bad %v", tc.header, got, err, tc.want, tc.bad)
 			}
 		})
+	}
+}
+
+// Who gets a timeout's form wrong is told the form.
+func TestBadTimeoutTellsTheForm(t *testing.T) {
+	for header, want := range map[string]string{
+		headerGRPCTimeout: "like 250m or 2S", headerRequestTimeout: "like 250ms or 2s", headerConnectTimeout: "a number of milliseconds",
+	} {
+		if err := badTimeout(header); !strings.Contains(err.Error(), header) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
 	}
 }
 

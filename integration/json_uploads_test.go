@@ -116,6 +116,7 @@ func TestJSONClientStreamThatIsBad(t *testing.T) {
 		{"commas without an array", `{},{}`, 400, "BAD_REQUEST", "message 2 of the body"},
 		{"more after the array", `[{}] x`, 400, "BAD_REQUEST", "message 2 of the body"},
 		{"no messages", `true`, 400, "BAD_REQUEST", "message 1 of the body"},
+		{"no JSON", `text`, 400, "BAD_REQUEST", "message 1 of the body: malformed JSON"},
 		{"too large", `{}{"text":"` + strings.Repeat("x", 5000) + `"}`, 413, "MESSAGE_TOO_LARGE", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -132,8 +133,10 @@ func TestJSONClientStreamThatIsBad(t *testing.T) {
 			})
 		})
 	}
-	a := r.call(t, "POST", "/v1/echo:collect", "--x\r\n", "Content-Type", "multipart/form-data; boundary=x")
-	a.failed(t, 415, codes.InvalidArgument, "CONTENT_TYPE_UNSUPPORTED")
+	for body, contentType := range map[string]string{"--x\r\n": "multipart/form-data; boundary=x", "text=x": "application/x-www-form-urlencoded"} {
+		a := r.call(t, "POST", "/v1/echo:collect", body, "Content-Type", contentType)
+		a.failed(t, 415, codes.InvalidArgument, "CONTENT_TYPE_UNSUPPORTED")
+	}
 }
 
 // A stream that the backend refuses early is answered with the backend's status

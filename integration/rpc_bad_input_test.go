@@ -194,6 +194,7 @@ func TestRPCBadInput(t *testing.T) {
 			"a length without end":    {"\x00\xff\xff\xff\xff", nil, tooLarge},
 			"too large":               {enveloped(0, strings.Repeat("x", 64<<10+1)), nil, tooLarge},
 			"reserved flags":          {enveloped(4, ""), nil, internal},
+			"no envelope at all":      {`{"text":"x"}`, nil, internal}, // its length would be too large, too
 			"trailers":                {enveloped(0x80, ""), nil, internal},
 			"end of stream":           {enveloped(2, "{}"), nil, internal},
 			"compressed without name": {enveloped(1, zip), nil, internal},

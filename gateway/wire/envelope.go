@@ -63,8 +63,8 @@ func (r *EnvelopeReader) More() (bool, error) {
 }
 
 // Next appends the next message to dst, as it was sent, and gives its flags.
-// The error is io.EOF after the last message, [ErrTruncated], [ErrTooLarge], or
-// what the source says. Memory grows with what comes, not with the length that
+// The error is io.EOF after the last message, [ErrTruncated], [ErrTooLarge] (with
+// the flags: they may tell that there is no envelope), or what the source says. Memory grows with what comes, not with the length that
 // the sender claims.
 func (r *EnvelopeReader) Next(dst []byte) (flags byte, out []byte, err error) {
 	if more, err := r.More(); !more {
@@ -89,7 +89,7 @@ func (r *EnvelopeReader) Next(dst []byte) (flags byte, out []byte, err error) {
 	flags = r.Stage[r.from]
 	size := int64(binary.BigEndian.Uint32(r.Stage[r.from+1:]))
 	if size > r.Limit {
-		return 0, dst, fmt.Errorf("a message of %d bytes is %w of %d", size, ErrTooLarge, r.Limit)
+		return flags, dst, fmt.Errorf("a message of %d bytes is %w of %d", size, ErrTooLarge, r.Limit)
 	}
 	r.from += EnvelopeHeaderSize
 	ahead := min(int(size), r.to-r.from)
