@@ -66,9 +66,12 @@ func (s *server) stop() error {
 
 // faults returns the server's log as an error if it has a fault of its own.
 func (s *server) faults() error {
-	text, err := os.ReadFile(s.log)
-	if s.log == "" || err != nil {
+	if s.log == "" {
 		return nil
+	}
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		return err
 	}
 	for _, fault := range []string{"DATA RACE", "panic"} {
 		if bytes.Contains(text, []byte(fault)) {
