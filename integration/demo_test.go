@@ -32,33 +32,42 @@ func TestDemoLines(t *testing.T) {
 	}
 	steps := []struct {
 		does   string
+		tool   string
 		wants  string // in what it prints
-		exit   int    // of grpcurl; curl's is 0
+		exit   int
 		stream bool
 	}{
-		{"CreateUser", `"id": "2"`, 0, false}, // by grpcurl, the second; curl's has "id":"1"
-		{"GetUser", `"name": "Ada"`, 0, false},
-		{"CreateOrder", `"product": "tea"`, 0, false},
-		{"GetOrder", `"product": "tea"`, 0, false},
-		{"WatchOrders", `"product": "tea"`, 0, true},
-		{"refused", `Unauthenticated`, 64 + 16, false},
+		{"CreateUser", "curl", `"id":"1"`, 0, false},
+		{"CreateUser", "grpcurl", `"id": "2"`, 0, false},
+		{"GetUser", "curl", `"name":"Ada"`, 0, false},
+		{"GetUser", "grpcurl", `"name": "Ada"`, 0, false},
+		{"CreateOrder", "curl", `"product":"tea"`, 0, false},
+		{"CreateOrder", "grpcurl", `"product": "tea"`, 0, false},
+		{"GetOrder", "curl", `"product":"tea"`, 0, false},
+		{"GetOrder", "grpcurl", `"product": "tea"`, 0, false},
+		{"WatchOrders", "curl", `"product":"tea"`, 0, true},
+		{"WatchOrders", "grpcurl", `"product": "tea"`, 0, true},
+		{"events", "curl", `data: {"id":"1","userId":"1","product":"tea"}`, 0, true},
+		{"Connect", "curl", `"name":"Ada"`, 0, false},
+		{"refused", "curl", `"TOKEN_INVALID"`, 0, false},
+		{"refused", "grpcurl", `Unauthenticated`, 64 + 16, false},
 	}
-	if len(lines) != 2*len(steps) {
-		t.Fatalf("%d lines, want %d:\n%s", len(lines), 2*len(steps), strings.Join(lines, "\n"))
+	if len(lines) != len(steps) {
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(steps), strings.Join(lines, "\n"))
 	}
-	for i, line := range lines {
-		step := steps[i/2]
-		wants, exit := step.wants, step.exit
-		if strings.HasPrefix(line, "curl ") {
-			exit = 0
-			wants = strings.NewReplacer(`: `, `:`, `"2"`, `"1"`, "Unauthenticated", `"TOKEN_INVALID"`).Replace(wants)
-		}
-		t.Run(step.does+"/"+strings.Fields(line)[0], func(t *testing.T) {
-			out, code := runLine(t, line, filepath.Dir(grpcurl), wants, step.stream)
-			if !strings.Contains(out, wants) || !step.stream && code != exit {
-				t.Errorf("%s\nexit %d, and %s is not in: %s", line, code, wants, out)
+	for i, step := range steps {
+		line := lines[i]
+		t.Run(step.does+"/"+step.tool, func(t *testing.T) {
+			out, code := runLine(t, line, filepath.Dir(grpcurl), step.wants, step.stream)
+			if !strings.HasPrefix(line, step.tool+" ") || !strings.Contains(out, step.wants) || !step.stream && code != step.exit {
+				t.Errorf("%s\nexit %d, and %s is not in: %s", line, code, step.wants, out)
 			}
 		})
+	}
+	// The page that it names is there.
+	out, code := runLine(t, "curl -sS http://"+env["HTTP"]+"/docs/", filepath.Dir(grpcurl), "", false)
+	if !strings.Contains(p.Output(), "http://"+env["HTTP"]+"/docs/") || code != 0 || !strings.Contains(out, "swagger-ui") {
+		t.Errorf("the documentation: exit %d: %s", code, out)
 	}
 	// grpcurl lists and describes without a protoset.
 	for _, ask := range []string{"list", "describe shop.OrderService"} {

@@ -120,6 +120,7 @@ func portTaken(err error) error {
 func demoConfig(o demoOptions, redis, shop string) *config.Config {
 	cfg := config.Defaults()
 	cfg.HTTP.Address, cfg.GRPC.Address, cfg.Admin.Address = o.http, o.grpc, o.admin
+	cfg.HTTP.OpenAPI = true
 	cfg.GRPC.Reflection = true
 	cfg.Redis.Addresses = []string{redis}
 	cfg.Shutdown.Delay, cfg.Shutdown.DrainTimeout = 0, demoDrainTimeout

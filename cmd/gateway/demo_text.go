@@ -19,7 +19,7 @@ type demoReady struct {
 // to be pasted as it is; ids begin with 1, so that they work in this order.
 const demoText = `rpcgate demo
 
-HTTP   {{.HTTP}}
+HTTP   {{.HTTP}}  (documentation: http://{{.HTTP}}/docs/)
 gRPC   {{.GRPC}}
 admin  {{.Admin}}  (http://{{.Admin}}/metrics)
 Redis  {{.Redis}}  (built in, for trying out only: it keeps nothing)
@@ -46,6 +46,10 @@ grpcurl -plaintext -H 'app: {{.App}}' -H 'token: {{.Token}}' -d '{"id": 1}' {{.G
 # watch the user's orders: a stream, until you stop it
 curl -sSN -H 'Authorization: Bearer {{.App}}.{{.Token}}' http://{{.HTTP}}/v1/users/1/orders:watch
 grpcurl -plaintext -H 'app: {{.App}}' -H 'token: {{.Token}}' -d '{"user_id": 1}' {{.GRPC}} shop.OrderService/WatchOrders
+# the same as server-sent events, for web pages
+curl -sSN -H 'Authorization: Bearer {{.App}}.{{.Token}}' -H 'Accept: text/event-stream' http://{{.HTTP}}/v1/users/1/orders:watch
+# a method by Connect; gRPC and gRPC-Web clients find it at the same address
+curl -sS -H 'Authorization: Bearer {{.App}}.{{.Token}}' -H 'Content-Type: application/json' -H 'Connect-Protocol-Version: 1' -d '{"id": 1}' http://{{.HTTP}}/shop.UserService/GetUser
 # refused: the token is wrong
 curl -sS -H 'Authorization: Bearer {{.App}}.wrong' http://{{.HTTP}}/v1/users/1
 grpcurl -plaintext -H 'app: {{.App}}' -H 'token: wrong' -d '{"id": 1}' {{.GRPC}} shop.UserService/GetUser
