@@ -13,7 +13,8 @@ import (
 // withCORS lets web pages of other origins call, where the config names some.
 // It stands before everything else: a preflight carries no credential and
 // reaches no route, and errors are readable to the pages as answers are.
-func withCORS(next http.Handler, cfg config.CORS) http.Handler {
+func withCORS(next http.Handler, port config.HTTP) http.Handler {
+	cfg := port.CORS
 	if len(cfg.AllowedOrigins) == 0 {
 		return next // the library takes no origin for all of them
 	}
@@ -21,7 +22,7 @@ func withCORS(next http.Handler, cfg config.CORS) http.Handler {
 	if maxAge == 0 {
 		maxAge = -1 // said, and not left to the browser
 	}
-	return cors.New(cors.Options{
+	h := cors.New(cors.Options{
 		AllowedOrigins:   cfg.AllowedOrigins,
 		AllowedMethods:   cfg.AllowedMethods,
 		AllowedHeaders:   slices.Concat(protocolRequestHeaders(), cfg.AllowedHeaders),
@@ -29,6 +30,12 @@ func withCORS(next http.Handler, cfg config.CORS) http.Handler {
 		AllowCredentials: cfg.AllowCredentials,
 		MaxAge:           maxAge,
 	}).Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodOptions {
+			limitWrite(w, port.WriteTimeout) // preflights are answered here
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // protocolRequestHeaders are what browser clients of JSON, gRPC-Web and Connect

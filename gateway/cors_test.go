@@ -13,7 +13,7 @@ import (
 func TestWithoutOriginsThereIsNoCORS(t *testing.T) {
 	t.Parallel()
 	next := new(http.ServeMux)
-	if got := withCORS(next, config.Defaults().HTTP.CORS); got != http.Handler(next) {
+	if got := withCORS(next, config.Defaults().HTTP); got != http.Handler(next) {
 		t.Errorf("the handler is wrapped in %T", got)
 	}
 }
@@ -24,11 +24,11 @@ func TestCORS(t *testing.T) {
 	h := withCORS(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		reached++
 		w.WriteHeader(http.StatusUnauthorized)
-	}), config.CORS{
+	}), config.HTTP{CORS: config.CORS{
 		AllowedOrigins: []string{"https://app.example", "https://*.pages.example"},
 		AllowedMethods: []string{"GET", "POST"}, AllowedHeaders: []string{"X-Tenant"}, ExposedHeaders: []string{"ETag"},
 		AllowCredentials: true, MaxAge: 10 * time.Minute,
-	})
+	}})
 	ask := func(method string, header ...string) http.Header {
 		r := httptest.NewRequest(method, "/v1", nil)
 		for i := 0; i+1 < len(header); i += 2 {

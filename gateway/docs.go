@@ -127,17 +127,14 @@ func (d *docs) has(path string) bool {
 	return path == openAPIJSON || path == openAPIYAML || d.page.Has(path)
 }
 
-// answers tells whether a request that the routes have no place for is one for
-// the docs, and answers it then. d may be nil.
-func (d *docs) answers(w http.ResponseWriter, r *http.Request, noRoute error) bool {
+// answer tells whether a request that the routes have no place for is one for
+// the docs. d may be nil.
+func (d *docs) answer(r *http.Request, noRoute error) bool {
 	if d == nil || r.Method != http.MethodGet && r.Method != http.MethodHead || !d.has(r.URL.Path) {
 		return false
 	}
-	if notFound := (*routes.NotFoundError)(nil); !errors.As(noRoute, &notFound) {
-		return false
-	}
-	d.ServeHTTP(w, r)
-	return true
+	_, notFound := errors.AsType[*routes.NotFoundError](noRoute)
+	return notFound
 }
 
 // ServeHTTP implements [http.Handler].
@@ -146,11 +143,7 @@ func (d *docs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.page.ServeHTTP(w, r)
 		return
 	}
-	snap := d.g.snapshot.Load()
-	if snap == nil {
-		http.Error(w, "starting", http.StatusServiceUnavailable)
-		return
-	}
+	snap := d.g.snapshot.Load() // there before any port is open
 	files := &snap.docs[d.port]
 	files.build(snap.table, d.options)
 	if r.URL.Path == openAPIJSON {

@@ -68,6 +68,7 @@ func newEchoFront(t testing.TB) *httpFront {
 	}
 	g, _, _ := newTestGateway(verifyFunc(func(auth.Credential) (*auth.Principal, error) { return nil, auth.ErrInvalid }))
 	g.accessLog = telemetry.NewAccessLog(g.log, config.Log{SlowThreshold: time.Minute})
+	g.unroutedCalls = newUnroutedObservers(g.calls)
 	g.ready.on.Store(true)
 	g.backends = map[string]*rpcproxy.Backend{"echo": nil}
 	backend := config.DefaultBackend("echo")

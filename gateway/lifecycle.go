@@ -41,7 +41,7 @@ func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
 		if err != nil {
 			return err
 		}
-		srv, err := newHTTPServer(withCORS(front, g.cfg.HTTP.CORS), g.cfg.HTTP, g.log)
+		srv, err := newHTTPServer(withCORS(front, g.cfg.HTTP), g.cfg.HTTP, g.log)
 		if err != nil {
 			return err
 		}

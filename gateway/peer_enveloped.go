@@ -120,6 +120,8 @@ func (p *envelopedPeer) sendHeader(md metadata.MD) error {
 	if !p.call.Route.ServerStreams {
 		return nil // it goes out with the one message, in one write
 	}
+	p.limitWrite()
+	defer p.unlimitWrite()
 	p.commit(p.answered)
 	return p.flush()
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/rpcgate/rpcgate/transcode"
 )
@@ -93,11 +92,4 @@ func (p *jsonPeer) writeWhole(code int, body []byte) {
 	_, _ = p.w.Write(body) // the caller may be gone; there is nobody to tell
 }
 
-// limitWrite bounds how long the caller may take to read what is written next.
-// At the end of an answer it stays: net/http flushes what it buffered after the
-// handler has returned, and that waits for callers who do not read, too.
-func (p *jsonPeer) limitWrite() {
-	if timeout := p.front.cfg.WriteTimeout; timeout > 0 {
-		_ = http.NewResponseController(p.w).SetWriteDeadline(time.Now().Add(timeout)) // net/http's writers can
-	}
-}
+func (p *jsonPeer) limitWrite() { limitWrite(p.w, p.front.cfg.WriteTimeout) }

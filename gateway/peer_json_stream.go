@@ -178,10 +178,8 @@ func (s *jsonStream) commit() {
 func (s *jsonStream) write(data []byte) error {
 	p := s.peer
 	control := http.NewResponseController(p.w)
-	// Lifted in the end: on HTTP/2 a limit that runs out resets the stream,
-	// whether something is being written or not.
 	p.limitWrite()
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	defer unlimitWrite(p.w, p.front.cfg.WriteTimeout)
 	if s.timer != nil {
 		s.wrote = time.Now()
 	}

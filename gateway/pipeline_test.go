@@ -53,7 +53,7 @@ func (silentPeer) sendMsg(mem.BufferSlice) error { return nil }
 func (silentPeer) setTrailer(metadata.MD)        {}
 func (silentPeer) asked() (verb, method string)  { return "GET", "/v1/users/7" }
 
-// bench is a gateway without listeners, and what it logged.
+// newTestGateway makes a gateway without listeners; and what it logs and counts.
 func newTestGateway(v Verifier) (*Gateway, *bytes.Buffer, *prometheus.Registry) {
 	var text bytes.Buffer
 	log := slog.New(slog.NewJSONHandler(&text, nil))

@@ -157,20 +157,9 @@ func (c *rpcCall) readFault(err error) error {
 	return f
 }
 
-// limitWrite bounds how long the caller may take to read what is written next.
-func (c *rpcCall) limitWrite() {
-	if timeout := c.front.cfg.WriteTimeout; timeout > 0 {
-		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(timeout)) // net/http's writers can
-	}
-}
+func (c *rpcCall) limitWrite() { limitWrite(c.w, c.front.cfg.WriteTimeout) }
 
-// unlimitWrite lifts the limit in a stream: on HTTP/2 one that runs out resets
-// the stream, whether something is being written or not.
-func (c *rpcCall) unlimitWrite() {
-	if c.front.cfg.WriteTimeout > 0 {
-		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
-	}
-}
+func (c *rpcCall) unlimitWrite() { unlimitWrite(c.w, c.front.cfg.WriteTimeout) }
 
 // takeLeave has callers look for another connection once the stop has begun;
 // net/http makes a GOAWAY of it on HTTP/2.

@@ -137,7 +137,7 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-cache") // ask again; there is a tag
 	content, tag := f.plain, f.tag
 	if f.compressed != nil {
-		h.Set("Vary", "Accept-Encoding")
+		h.Add("Vary", "Accept-Encoding") // beside that of CORS
 		if takesGzip(r.Header) {
 			h.Set("Content-Encoding", "gzip")
 			content, tag = f.compressed, f.tag+"-gzip"
