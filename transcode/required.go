@@ -88,14 +88,7 @@ func (e *engine) hold(h *holding, wire []byte, pos int) (path string, end int) {
 			pos += protowire.ConsumeFieldValue(num, t, wire[pos:])
 			continue
 		}
-		in, name := h.under(f), f.name
-		if f.list {
-			if elements == nil {
-				elements = make(map[*fieldPlan]int)
-			}
-			name += "[" + strconv.Itoa(elements[f]) + "]"
-			elements[f]++
-		}
+		in := h.under(f)
 		if t == protowire.StartGroupType {
 			// In one go: a group's end is found by reading it.
 			path, pos = e.hold(in, wire, pos)
@@ -108,7 +101,17 @@ func (e *engine) hold(h *holding, wire []byte, pos int) (path string, end int) {
 			path = in.missing()
 		}
 		if path != "" {
+			name := f.name
+			if f.list {
+				name += "[" + strconv.Itoa(elements[f]) + "]"
+			}
 			return h.join(name, path), pos
+		}
+		if f.list {
+			if elements == nil {
+				elements = make(map[*fieldPlan]int)
+			}
+			elements[f]++
 		}
 	}
 	return "", pos
