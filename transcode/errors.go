@@ -17,8 +17,6 @@ type Error struct {
 	Reason string
 	// Offset is where in the body the fault lies, in bytes; -1: not known, or not in the body.
 	Offset int
-
-	cause error
 }
 
 // Error is "items[2].price: not a valid double (at byte 118)".
@@ -37,9 +35,6 @@ func (e *Error) Error() string {
 func newError(field, reason string) *Error {
 	return &Error{Field: field, Reason: reason, Offset: -1}
 }
-
-// Unwrap gives the cause, which is for logs and may quote the input.
-func (e *Error) Unwrap() error { return e.cause }
 
 // ResponseError says that a backend's answer cannot be shown as JSON: its
 // bytes are no such message, or a value in it has no JSON form. It is the
