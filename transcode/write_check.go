@@ -52,33 +52,12 @@ func (w *writer) check(mp *messagePlan, wire []byte, depth int) bool {
 		return w.fail(errMessageSet)
 	}
 	for pos := 0; pos < len(wire); {
-		tag, n := varint(wire[pos:])
-		num := protowire.Number(tag >> 3)
-		if n <= 0 || tag>>3 > uint64(protowire.MaxValidNumber) || num < protowire.MinValidNumber {
-			return w.fail(errMalformed)
+		rec := w.found(mp, wire, pos)
+		if rec.next < 0 {
+			return false
 		}
-		pos += n
-		f := mp.number(num)
-		if f == nil && mp.extendable {
-			var err error
-			if f, err = w.engine.lookup.extension(mp, num); err != nil {
-				return w.fail(err)
-			}
-		}
-		if f == nil || !f.takes(tag) {
-			size := protowire.ConsumeFieldValue(num, protowireType(tag), wire[pos:])
-			if size < 0 {
-				return w.fail(errMalformed)
-			}
-			pos += size
-			continue
-		}
-		start, end, next := valueSpan(f, wire, pos, protowireType(tag))
-		if next < 0 {
-			return w.fail(errMalformed)
-		}
-		pos = next
-		if !w.checkRecord(f, tag, wire[start:end], depth) {
+		pos = rec.next
+		if rec.field != nil && !w.checkRecord(rec.field, rec.tag, wire[rec.start:rec.end], depth) {
 			return false
 		}
 	}

@@ -95,33 +95,16 @@ func (w *writer) scan(mp *messagePlan, wire []byte, depth int) bool {
 	slots := w.slots[base:]
 	clear(slots)
 	for pos := 0; pos < len(wire); {
+		rec := w.found(mp, wire, pos)
+		if rec.next < 0 {
+			return false
+		}
 		at := pos
-		tag, n := varint(wire[pos:])
-		num := protowire.Number(tag >> 3)
-		if n <= 0 || tag>>3 > uint64(protowire.MaxValidNumber) || num < protowire.MinValidNumber {
-			return w.fail(errMalformed)
-		}
-		pos += n
-		f := mp.number(num)
-		if f == nil && mp.extendable {
-			var err error
-			if f, err = w.engine.lookup.extension(mp, num); err != nil {
-				return w.fail(err)
-			}
-		}
-		if f == nil || !f.takes(tag) {
-			size := protowire.ConsumeFieldValue(num, protowireType(tag), wire[pos:])
-			if size < 0 {
-				return w.fail(errMalformed)
-			}
-			pos += size
+		pos = rec.next
+		f, start, end := rec.field, rec.start, rec.end
+		if f == nil {
 			continue
 		}
-		start, end, next := valueSpan(f, wire, pos, protowireType(tag))
-		if next < 0 {
-			return w.fail(errMalformed)
-		}
-		pos = next
 		var s *slot
 		if f.index >= 0 {
 			s = &slots[f.index]
@@ -139,7 +122,7 @@ func (w *writer) scan(mp *messagePlan, wire []byte, depth int) bool {
 			*set = f.index + 1
 		}
 		if f.list || f.isMap {
-			start, end = at, next
+			start, end = at, pos
 			if s.last > 0 && w.records[s.last-1].end == at {
 				w.records[s.last-1].end = end
 				continue
@@ -154,6 +137,46 @@ func (w *writer) scan(mp *messagePlan, wire []byte, depth int) bool {
 		s.last = len(w.records)
 	}
 	return true
+}
+
+// finding is a record of a message: its tag, the field it is of, or nil when
+// it is unknown, where its value is, as valueSpan has it, and the next record.
+type finding struct {
+	tag              uint64
+	field            *fieldPlan
+	start, end, next int
+}
+
+// found reads the record at pos. Its next is negative where it is malformed.
+func (w *writer) found(mp *messagePlan, wire []byte, pos int) (rec finding) {
+	tag, n := varint(wire[pos:])
+	num := protowire.Number(tag >> 3)
+	if n <= 0 || tag>>3 > uint64(protowire.MaxValidNumber) || num < protowire.MinValidNumber {
+		w.fail(errMalformed)
+		return finding{next: -1}
+	}
+	pos += n
+	f := mp.number(num)
+	if f == nil && mp.extendable {
+		var err error
+		if f, err = w.engine.lookup.extension(mp, num); err != nil {
+			w.fail(err)
+			return finding{next: -1}
+		}
+	}
+	if f == nil || !f.takes(tag) {
+		size := protowire.ConsumeFieldValue(num, protowireType(tag), wire[pos:])
+		if size < 0 {
+			w.fail(errMalformed)
+			return finding{next: -1}
+		}
+		return finding{tag: tag, next: pos + size}
+	}
+	start, end, next := valueSpan(f, wire, pos, protowireType(tag))
+	if next < 0 {
+		w.fail(errMalformed)
+	}
+	return finding{tag, f, start, end, next}
 }
 
 // extensionSlot finds the slot of an extension among those from base on, or adds one.
