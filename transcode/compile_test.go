@@ -160,7 +160,7 @@ func TestMethodIsConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// TestLookUpIsConcurrent: types that only bodies name are planned while others are read.
+// TestLookUpIsConcurrent: types that only bodies and answers name are planned while others are read.
 func TestLookUpIsConcurrent(t *testing.T) {
 	c := transcode.NewCompiler(defaults, testSchema().types)
 	var methods []*transcode.Method
@@ -179,7 +179,11 @@ func TestLookUpIsConcurrent(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for range 50 {
-				if _, err := methods[i%2].AppendRequest(nil, transcode.Input{Body: []byte(bodies[i%2])}); err != nil {
+				wire, err := methods[i%2].AppendRequest(nil, transcode.Input{Body: []byte(bodies[i%2])})
+				if err != nil {
+					t.Error(err)
+				}
+				if _, err := methods[i%2].AppendResponse(nil, wire); err != nil {
 					t.Error(err)
 				}
 			}

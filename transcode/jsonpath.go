@@ -82,7 +82,7 @@ func push(stack []level, l level) []level {
 type level struct {
 	object      bool
 	expectName  bool
-	expectValue bool // the name and its colon were read
+	expectValue bool   // the name and its colon were read
 	name        []byte // in quotes
 	index       int
 }

@@ -2,7 +2,6 @@ package transcode
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -29,38 +28,9 @@ func compileAny(t *testing.T) *Method {
 	return m
 }
 
-// knownTypes are linked into the test.
-func knownTypes() []string {
-	return []string{
-		"google.protobuf.Timestamp", "google.protobuf.Empty", "google.protobuf.Struct", "google.protobuf.FieldDescriptorProto",
-		"google.rpc.Status", "google.protobuf.FileDescriptorSet",
-	}
-}
-
 // anyOf is an Any on the wire; the name is short.
 func anyOf(name string) []byte {
 	return append([]byte{0x0a, byte(len(name) + 1), '/'}, name...)
-}
-
-// TestLookupIsConcurrent is for the race detector: types are found when they
-// come, by calls that run at once.
-func TestLookupIsConcurrent(t *testing.T) {
-	m := compileAny(t)
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for n := range 50 {
-				name := knownTypes()[(i+n)%len(knownTypes())]
-				if _, err := m.AppendResponse(nil, anyOf(name)); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-				if _, err := m.AppendRequest(nil, Input{Body: fmt.Appendf(nil, `{"@type":"/%s"}`, "google.rpc.Status")}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // TestLookupIsBounded: what a caller or a backend makes up is not remembered.

@@ -46,7 +46,7 @@ func (r *reader) release() {
 		keys: r.keys[:0], dropped: r.dropped[:0], seen: r.seen[:0],
 		extensions: r.extensions[:0], lengths: r.lengths[:0], text: r.text[:0],
 	}
-	if max(cap(r.keys), cap(r.dropped), cap(r.seen), cap(r.lengths), cap(r.text)) <= maxScratch {
+	if max(cap(r.keys), cap(r.dropped), cap(r.seen), cap(r.extensions), cap(r.lengths), cap(r.text)) <= maxScratch {
 		e.readers.Put(r)
 	}
 }

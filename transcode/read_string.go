@@ -17,6 +17,14 @@ func (r *reader) name() ([]byte, bool) {
 	return text, ok && r.colon()
 }
 
+// quoted reads what must be a string.
+func (r *reader) quoted() ([]byte, bool) {
+	if r.next() != '"' {
+		return nil, r.unexpected()
+	}
+	return r.string()
+}
+
 // colon skips the colon after a name, and the white space around it.
 func (r *reader) colon() bool {
 	r.space()

@@ -11,10 +11,7 @@ import (
 // timestamp reads a google.protobuf.Timestamp and appends its content.
 func (r *reader) timestamp() bool {
 	at := r.pos
-	if r.next() != '"' {
-		return r.unexpected()
-	}
-	text, ok := r.string()
+	text, ok := r.quoted()
 	if !ok {
 		return false
 	}
@@ -137,10 +134,7 @@ const maxDuration = 315576000000
 // duration reads a google.protobuf.Duration and appends its content.
 func (r *reader) duration() bool {
 	at := r.pos
-	if r.next() != '"' {
-		return r.unexpected()
-	}
-	text, ok := r.string()
+	text, ok := r.quoted()
 	if !ok {
 		return false
 	}

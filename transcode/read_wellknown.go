@@ -58,10 +58,7 @@ func (r *reader) nothing(depth int) bool {
 // fieldMask reads a google.protobuf.FieldMask and appends its paths.
 func (r *reader) fieldMask(paths *fieldPlan) bool {
 	at := r.pos
-	if r.next() != '"' {
-		return r.unexpected()
-	}
-	text, ok := r.string()
+	text, ok := r.quoted()
 	if !ok {
 		return false
 	}
