@@ -27,6 +27,7 @@
 //   - What is no JSON is refused: protojson takes an exponent without digits, {"a":1e}.
 //   - A map's key given twice is refused; protojson takes it when the first one's value was the name of no enum value, and ignored.
 //   - Messages nest 100 deep, as protobuf's C++, Java and Python implementations have it, and not 10,000.
+//   - No type or extension has a name longer than 1 KiB.
 //   - Any inside Any counts as nesting, and what is to be looked through for types that stand after what they are the types of is bounded.
 //
 // The reference for names, query parameters, path variables and update masks
