@@ -38,9 +38,20 @@ func (b *buffers) Get(n int) *[]byte {
 	return &buf
 }
 
-// Put takes a slice back.
+// Put takes a slice back. nil is none.
 func (b *buffers) Put(p *[]byte) {
-	if cap(*p) <= maxKept {
+	if p != nil && cap(*p) <= maxKept {
 		b.pool.Put(p)
 	}
+}
+
+// joined gives a message's bytes in one piece: its own where it is in one, or
+// those of a slice that is lent and to be put back; nil: none is.
+func (b *buffers) joined(msg mem.BufferSlice) (data []byte, lent *[]byte) {
+	if len(msg) == 1 {
+		return msg[0].ReadOnlyData(), nil
+	}
+	lent = b.Get(msg.Len())
+	msg.CopyTo(*lent)
+	return *lent, lent
 }

@@ -295,10 +295,16 @@ func describeInput(err error) *callError {
 // describeAnswer is for a backend's message that has no form for the caller.
 func describeAnswer(err error) *callError {
 	var bad *transcode.ResponseError
-	if errors.As(err, &bad) {
-		return badResponse(err)
+	switch {
+	case !errors.As(err, &bad):
+		return nil
+	case errors.Is(bad, transcode.ErrResponseTooLarge):
+		return &callError{
+			Code: codes.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", httpStatus: http.StatusBadGateway,
+			Message: "the backend's answer is too large as JSON",
+		}
 	}
-	return nil
+	return &callError{Code: codes.Internal, Reason: "BAD_RESPONSE", Message: "the backend's answer does not fit its descriptor"}
 }
 
 func describeForward(err error) *callError {

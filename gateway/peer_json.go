@@ -2,17 +2,14 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/rpcgate/rpcgate/routes"
-	"github.com/rpcgate/rpcgate/transcode"
 )
 
 // jsonPeer is one HTTP/JSON caller. What it sends is one body that is one
@@ -94,15 +91,8 @@ func (p *jsonPeer) setTrailer(md metadata.MD) { p.trailer = md }
 func (p *jsonPeer) sendMsg(msg mem.BufferSlice) error {
 	defer msg.Free()
 	pool := p.front.buffers
-	var wire []byte
-	if len(msg) == 1 {
-		wire = msg[0].ReadOnlyData()
-	} else {
-		joined := pool.Get(msg.Len())
-		defer pool.Put(joined)
-		msg.CopyTo(*joined)
-		wire = *joined
-	}
+	wire, lent := pool.joined(msg)
+	defer pool.Put(lent)
 	out := pool.Get(0)
 	if p.stream != nil {
 		defer pool.Put(out)
@@ -128,21 +118,6 @@ func (p *jsonPeer) finish(err error) {
 		p.writeFailure(failure)
 	default:
 		p.writeAnswer()
-	}
-}
-
-// badResponse tells of an answer of the backend's that has no form for the
-// caller.
-func badResponse(err error) *callError {
-	if errors.Is(err, transcode.ErrResponseTooLarge) {
-		return &callError{
-			Code: codes.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", httpStatus: http.StatusBadGateway, cause: err,
-			Message: "the backend's answer is too large as JSON",
-		}
-	}
-	return &callError{
-		Code: codes.Internal, Reason: "BAD_RESPONSE", cause: err,
-		Message: "the backend's answer does not fit its descriptor",
 	}
 }
 

@@ -16,7 +16,7 @@ func (p *jsonPeer) appendAnswer(out *[]byte, wire []byte) (err error) {
 	if t.ResponseBody() == transcode.RawBody {
 		body, err := t.HTTPBody(wire)
 		if err != nil {
-			return badResponse(err)
+			return err
 		}
 		*out = append(*out, body.Data...)
 		p.answerType = rawType(body.ContentType)
@@ -25,7 +25,7 @@ func (p *jsonPeer) appendAnswer(out *[]byte, wire []byte) (err error) {
 	before, after := p.front.errorFormat(p.match.Route).wrap()
 	*out = append(*out, before...)
 	if *out, err = t.AppendResponse(*out, wire); err != nil {
-		return badResponse(err)
+		return err
 	}
 	*out = append(*out, after...)
 	return nil

@@ -131,7 +131,7 @@ func (s *jsonStream) message(out *[]byte, wire []byte) (data []byte, err error) 
 	if s.form == streamRaw {
 		body, err := t.HTTPBody(wire)
 		if err != nil {
-			return nil, badResponse(err)
+			return nil, err
 		}
 		if first {
 			s.rawType = rawType(body.ContentType)
@@ -141,7 +141,7 @@ func (s *jsonStream) message(out *[]byte, wire []byte) (data []byte, err error) 
 	before, after := s.errors.wrap()
 	*out = append(s.form.appendOpen(*out, first), before...)
 	if *out, err = t.AppendResponse(*out, wire); err != nil {
-		return nil, badResponse(err)
+		return nil, err
 	}
 	*out = s.form.appendClose(append(*out, after...))
 	return *out, nil
@@ -272,7 +272,7 @@ func (s *jsonStream) writeTrailers(failure *callError) {
 		code, message = failure.Code, failure.Status().Message()
 	}
 	h.Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(code)))
-	if message != "" && validValue(message) {
-		h.Set(http.TrailerPrefix+"Grpc-Message", message)
+	if message != "" {
+		h.Set(http.TrailerPrefix+"Grpc-Message", wire.EncodeMessage(message))
 	}
 }

@@ -125,11 +125,12 @@ func (u *jsonUpload) only() (mem.BufferSlice, error) {
 	if u.messages == 0 {
 		return u.message(nil)
 	}
-	if !u.ended.Load() {
-		_, err := readBody(u.peer.w, u.peer.r, nil, int64(u.peer.front.cfg.MaxBodySize), u.peer.front.compressors)
-		if err != nil {
-			return nil, err
-		}
+	limit := int64(u.peer.front.cfg.MaxBodySize)
+	switch n, err := io.Copy(io.Discard, io.LimitReader(u, limit+1)); {
+	case err != nil:
+		return nil, err
+	case n > limit:
+		return nil, errBodyTooLarge
 	}
 	return nil, io.EOF
 }

@@ -126,7 +126,7 @@ func (p *wsPeer) recvMsg() (mem.BufferSlice, error) {
 	}
 	if !streams || len(in.Body) == 0 {
 		p.ended = true
-		p.tasks.Go(func() { p.watch(conn) })
+		p.startWatch(conn)
 		if streams {
 			return nil, io.EOF
 		}
@@ -214,6 +214,16 @@ var errBadFrames = &callError{
 	Message: "what came is not made of WebSocket frames as RFC 6455 has them",
 }
 
+// startWatch starts watch, unless finish waits for such already: recvMsg may
+// outlive the call.
+func (p *wsPeer) startWatch(conn *websocket.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.tasks.Go(func() { p.watch(conn) })
+	}
+}
+
 // watch reads on when there is nothing more to come from the caller, since
 // pongs and its leaving are to be noticed.
 func (p *wsPeer) watch(conn *websocket.Conn) {
@@ -273,15 +283,8 @@ func (p *wsPeer) sendMsg(msg mem.BufferSlice) error {
 		return err
 	}
 	pool := p.front.buffers
-	var wire []byte
-	if len(msg) == 1 {
-		wire = msg[0].ReadOnlyData()
-	} else {
-		joined := pool.Get(msg.Len())
-		defer pool.Put(joined)
-		msg.CopyTo(*joined)
-		wire = *joined
-	}
+	wire, lent := pool.joined(msg)
+	defer pool.Put(lent)
 	t := p.match.Route.Transcoder
 	if t.ResponseBody() == transcode.RawBody {
 		body, err := t.HTTPBody(wire)

@@ -123,19 +123,11 @@ func (c *rpcCall) answer(dst []byte, msg mem.BufferSlice) ([]byte, error) {
 		}
 		return dst, nil
 	}
-	var data []byte
-	if len(msg) == 1 {
-		data = msg[0].ReadOnlyData()
-	} else {
-		pool := c.front.buffers
-		joined := pool.Get(msg.Len())
-		defer pool.Put(joined)
-		msg.CopyTo(*joined)
-		data = *joined
-	}
+	data, lent := c.front.buffers.joined(msg)
+	defer c.front.buffers.Put(lent)
 	out, err := c.call.Route.Transcoder.AppendResponse(dst, data)
 	if err != nil {
-		return dst, badResponse(err)
+		return dst, err
 	}
 	return out, nil
 }
