@@ -86,24 +86,39 @@ func TestCompileUndefinedType(t *testing.T) {
 	}
 }
 
-// TestCompileFalseWellKnownType: protojson falls over a message that only
-// carries a well-known type's name.
-func TestCompileFalseWellKnownType(t *testing.T) {
-	text := `
-		name: "false.proto" syntax: "proto3" package: "google.protobuf"
-		message_type { name: "Timestamp" field { name: "seconds" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING json_name: "seconds" } }
-		service { name: "S" method { name: "A" input_type: ".google.protobuf.Timestamp" output_type: ".google.protobuf.Timestamp" } }`
-	fdp := new(descriptorpb.FileDescriptorProto)
-	if err := prototext.Unmarshal([]byte(text), fdp); err != nil {
-		t.Fatal(err)
-	}
-	file, err := protodesc.NewFile(fdp, new(protoregistry.Files))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = transcode.Compile(file.Services().Get(0).Methods().Get(0), transcode.Binding{}, defaults, nil)
-	if err == nil || !strings.Contains(err.Error(), "message google.protobuf.Timestamp is not the well-known type of that name") {
-		t.Errorf("err = %v", err)
+// TestCompileUnfitTypes: protojson falls over a message that only carries a
+// well-known type's name, and over names that are no text.
+func TestCompileUnfitTypes(t *testing.T) {
+	const label = "label: LABEL_OPTIONAL "
+	for _, tt := range []struct{ input, messages, want string }{
+		{"Timestamp", `message_type { name: "Timestamp" field { name: "seconds" number: 1 ` + label + `type: TYPE_STRING json_name: "seconds" } }`,
+			"message google.protobuf.Timestamp is not the well-known type of that name"},
+		{"Value", `message_type { name: "Other" } enum_type { name: "NullValue" value { name: "NULL_VALUE" number: 0 } }
+			message_type { name: "Value" oneof_decl { name: "kind" }
+				field { name: "null_value" number: 1 oneof_index: 0 ` + label + `type: TYPE_ENUM type_name: ".google.protobuf.NullValue" json_name: "nullValue" }
+				field { name: "number_value" number: 2 oneof_index: 0 ` + label + `type: TYPE_DOUBLE json_name: "numberValue" }
+				field { name: "string_value" number: 3 oneof_index: 0 ` + label + `type: TYPE_STRING json_name: "stringValue" }
+				field { name: "bool_value" number: 4 oneof_index: 0 ` + label + `type: TYPE_BOOL json_name: "boolValue" }
+				field { name: "struct_value" number: 5 oneof_index: 0 ` + label + `type: TYPE_MESSAGE type_name: ".google.protobuf.Other" json_name: "structValue" }
+				field { name: "list_value" number: 6 oneof_index: 0 ` + label + `type: TYPE_MESSAGE type_name: ".google.protobuf.Other" json_name: "listValue" } }`,
+			"message google.protobuf.Value is not the well-known type of that name"},
+		{"Named", `message_type { name: "Named" field { name: "a" number: 1 ` + label + `type: TYPE_STRING json_name: "\377" } }`,
+			"field google.protobuf.Named.a: its JSON name is not UTF-8"},
+	} {
+		text := `name: "false.proto" syntax: "proto3" package: "google.protobuf"` + tt.messages +
+			`service { name: "S" method { name: "A" input_type: ".google.protobuf.` + tt.input + `" output_type: ".google.protobuf.` + tt.input + `" } }`
+		fdp := new(descriptorpb.FileDescriptorProto)
+		if err := prototext.Unmarshal([]byte(text), fdp); err != nil {
+			t.Fatal(err)
+		}
+		file, err := protodesc.NewFile(fdp, new(protoregistry.Files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = transcode.Compile(file.Services().Get(0).Methods().Get(0), transcode.Binding{}, defaults, nil)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: err = %v", tt.input, err)
+		}
 	}
 }
 

@@ -114,7 +114,10 @@ func (p *planner) field(fd protoreflect.FieldDescriptor) (*fieldPlan, error) {
 	if p.protoNames {
 		name = fd.TextName()
 	}
-	member, _ := appendString([]byte{','}, []byte(name))
+	member, ok := appendString([]byte{','}, []byte(name))
+	if !ok {
+		return nil, fmt.Errorf("field %s: its JSON name is not UTF-8", fd.FullName())
+	}
 	f.member = string(member) + ":"
 	f.tag = protowire.EncodeTag(f.num, wireType(f.kind))
 	if f.isMap {

@@ -43,7 +43,8 @@ func specialOf(md protoreflect.MessageDescriptor) (special, error) {
 	for i := range model.Fields().Len() {
 		want := model.Fields().Get(i)
 		got := md.Fields().ByNumber(want.Number())
-		if got == nil || got.Name() != want.Name() || got.Kind() != want.Kind() || got.Cardinality() != want.Cardinality() || got.IsMap() != want.IsMap() {
+		if got == nil || got.Name() != want.Name() || got.Kind() != want.Kind() || got.Cardinality() != want.Cardinality() || got.IsMap() != want.IsMap() ||
+			want.Message() != nil && got.Message().FullName() != want.Message().FullName() {
 			return ordinary, fmt.Errorf("message %s is not the well-known type of that name", md.FullName())
 		}
 	}
