@@ -66,7 +66,8 @@ func (f *rpcFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot,
 }
 
 // refusalError is a request that does not get as far as a call in its protocol:
-// it is answered in HTTP's words, as the protocols have it.
+// it is answered in HTTP's words, as the protocols have it, and in plain text for
+// whoever tries a method out by hand.
 type refusalError struct {
 	failure    *callError
 	acceptPost string // for 415
@@ -86,7 +87,11 @@ func (e *refusalError) write(w http.ResponseWriter) {
 		h.Set("Connection", "close")
 	}
 	e.failure.writeHints(h)
-	w.WriteHeader(e.failure.HTTPStatus())
+	text := e.failure.Message
+	if e.acceptPost != "" {
+		text += "; it is with " + e.acceptPost
+	}
+	http.Error(w, text, e.failure.HTTPStatus())
 }
 
 // route finds the request's route, and refuses what the protocol does not have

@@ -286,8 +286,12 @@ func TestConnectBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := r.do(t, r.http1, tc.method, tc.path, "x", "Content-Type", tc.contentType, "Authorization", r.bearer())
-			if a.Status != tc.status || a.Body != "" {
-				t.Errorf("%d %q", a.Status, a.Body)
+			if a.Status != tc.status || a.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+				t.Errorf("%d %q %q", a.Status, a.Header.Get("Content-Type"), a.Body)
+			}
+			// It says what is in the header, for those who do not look there.
+			if tc.header == "Accept-Post" && !strings.Contains(a.Body, tc.want) {
+				t.Errorf("the body does not tell of %s: %q", tc.want, a.Body)
 			}
 			if got := a.Header.Get(tc.header); tc.header != "Connection" && !strings.Contains(got, tc.want) {
 				t.Errorf("%s: %q", tc.header, got)
