@@ -51,6 +51,11 @@ func (echoForwarder) Forward(_ context.Context, r *rpcproxy.Request, ex rpcproxy
 // Unary, Safe (without side effects) and Chat need no credential.
 func newEchoFront(t testing.TB) *httpFront {
 	t.Helper()
+	return newEchoFrontOf(t, config.DefaultBackend("echo"))
+}
+
+func newEchoFrontOf(t testing.TB, backend config.Backend) *httpFront {
+	t.Helper()
 	dir := t.TempDir()
 	source := `syntax = "proto3"; package test;
 		service Echo {
@@ -71,7 +76,6 @@ func newEchoFront(t testing.TB) *httpFront {
 	g.unroutedCalls = newUnroutedObservers(g.calls)
 	g.ready.on.Store(true)
 	g.backends = map[string]*rpcproxy.Backend{"echo": nil}
-	backend := config.DefaultBackend("echo")
 	backend.Auth = "none"
 	snap, err := g.build([]routes.Input{{Backend: backend, Descriptors: files}})
 	if err != nil {

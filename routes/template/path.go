@@ -23,6 +23,11 @@ type Path struct {
 // is there so that one absurd path doesn't hold its memory for good.
 const keepSegments = 256
 
+// someSegments is how many segments, and one, a Path has room for at once: few
+// paths have more, and to grow step by step would cost each call some
+// allocations.
+const someSegments = 8
+
 // A PathError is a path that is not one: without a leading slash, or with a
 // malformed escape.
 type PathError struct {
@@ -38,8 +43,8 @@ func (p *Path) Parse(raw string) error {
 		return &PathError{Reason: "it must begin with /"}
 	}
 	raw = raw[1:]
-	if cap(p.starts) > keepSegments {
-		p.starts = nil
+	if c := cap(p.starts); c == 0 || c > keepSegments {
+		p.starts = make([]int, 0, someSegments)
 	}
 	p.starts = append(p.starts[:0], 0)
 	if strings.IndexByte(raw, '%') >= 0 {
