@@ -23,8 +23,8 @@ import (
 type readiness struct{ on atomic.Bool }
 
 // newAdminServer makes the operators' server: metrics, health, profiles, the
-// documentation of the routes. It
-// authenticates nobody; the config says to keep it private.
+// documentation of the routes. It authenticates nobody; the config says to keep
+// it private.
 func newAdminServer(g *Gateway, cfg config.Admin, metrics prometheus.Gatherer, log *slog.Logger) (*http.Server, error) {
 	mux := http.NewServeMux()
 	docs, err := newAdminDocs(g)

@@ -8,8 +8,10 @@ import (
 	"github.com/rpcgate/rpcgate/config"
 )
 
-// newHTTPServer makes the server for HTTP/JSON callers: HTTP/1.1 and HTTP/2,
-// in clear text with prior knowledge or over TLS by ALPN.
+// newHTTPServer makes the server of the HTTP port: HTTP/1.1 and HTTP/2, in clear
+// text with prior knowledge or over TLS by ALPN. It has no limits in time of its
+// own for bodies and answers, as a stream takes as long as it takes: the front
+// ends set them as they read and write.
 func newHTTPServer(h http.Handler, cfg config.HTTP, log *slog.Logger) (*http.Server, error) {
 	srv := &http.Server{
 		Handler:           h,
