@@ -2,6 +2,7 @@ package transcode_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"runtime"
@@ -154,6 +155,33 @@ func TestResponseMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; err == nil || got > limit {
 		t.Errorf("err = %v, %d bytes allocated", err, got)
+	}
+}
+
+// TestResponseMemoryOfMaps: entries that others replace take memory only for a while.
+func TestResponseMemoryOfMaps(t *testing.T) {
+	m := compile(t, corner, transcode.Binding{}, config.JSON{})
+	var wire []byte
+	for i := range 1 << 19 {
+		wire = append(wire, field(44, append([]byte{0x08, byte(i % 100)}, field(2, []byte{byte(i)})...))...)
+	}
+	var want []string
+	for i := range 100 {
+		n := 1<<19 - 1
+		for n%100 != i {
+			n--
+		}
+		want = append(want, fmt.Sprintf(`"%d":"%s"`, i, base64.StdEncoding.EncodeToString([]byte{byte(n)})))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got, err := m.AppendResponse(nil, wire)
+	runtime.ReadMemStats(&after)
+	if err != nil || string(got) != `{"byUint":{`+strings.Join(want, ",")+"}}" {
+		t.Errorf("%.300s, err = %v", got, err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > uint64(len(wire)) {
+		t.Errorf("%d bytes allocated for %d", n, len(wire))
 	}
 }
 

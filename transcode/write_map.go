@@ -25,9 +25,20 @@ type mapEntry struct {
 	at int
 }
 
+// mapEntries are the entries of one map: those from base on, of the seen that
+// came. When there are limit, what later ones replace is dropped: on the wire an
+// entry may be two bytes long.
+type mapEntries struct{ base, limit, seen int }
+
+// newEntries begins a map.
+func (w *writer) newEntries() mapEntries {
+	const many = 1 << 12
+	return mapEntries{base: len(w.entries), limit: many}
+}
+
 // collect pushes the entries of a map that come at once, from the tag of the
 // first on, and tells their size on the wire.
-func (w *writer) collect(f *fieldPlan, wire []byte, depth int) (pos int, ok bool) {
+func (w *writer) collect(f *fieldPlan, entries *mapEntries, wire []byte, depth int) (pos int, ok bool) {
 	for pos < len(wire) {
 		tag, n := varint(wire[pos:])
 		if n <= 0 || tag != f.tag {
@@ -42,8 +53,15 @@ func (w *writer) collect(f *fieldPlan, wire []byte, depth int) (pos int, ok bool
 		if !ok {
 			return 0, false
 		}
-		e.at = len(w.entries)
+		e.at = entries.seen
+		entries.seen++
 		w.entries = append(w.entries, e)
+		if len(w.entries)-entries.base == entries.limit {
+			if !w.sortEntries(f, entries.base, depth) {
+				return 0, false
+			}
+			entries.limit = max(entries.limit, 2*(len(w.entries)-entries.base))
+		}
 		pos += int(size)
 	}
 	return pos, true
@@ -129,16 +147,12 @@ func (w *writer) checkEntryValue(f *fieldPlan, e mapEntry, depth int) bool {
 	return e.merged || w.checkValue(f, e.value, depth)
 }
 
-// writeEntries writes the entries from base on as an object, in the order of
-// their keys.
-func (w *writer) writeEntries(f *fieldPlan, base, depth int) bool {
+// sortEntries brings the entries from base on in the order of their keys, and
+// drops those that a later one replaces.
+func (w *writer) sortEntries(f *fieldPlan, base, depth int) bool {
 	slices.SortFunc(w.entries[base:], compareEntries)
-	w.out = append(w.out, '{')
+	kept := base
 	for i := base; i < len(w.entries); i++ {
-		if w.full() {
-			return false
-		}
-		// Not held across the nested writes: they may move the entries.
 		e := w.entries[i]
 		if i+1 < len(w.entries) && compareKeys(e, w.entries[i+1]) == 0 {
 			if !w.checkEntryValue(f.mapValue, e, depth) {
@@ -146,6 +160,27 @@ func (w *writer) writeEntries(f *fieldPlan, base, depth int) bool {
 			}
 			continue
 		}
+		if kept < i {
+			w.entries[kept] = e
+		}
+		kept++
+	}
+	w.drop(kept, len(w.extensions))
+	return true
+}
+
+// writeEntries writes a map as an object, in the order of its keys.
+func (w *writer) writeEntries(f *fieldPlan, m mapEntries, depth int) bool {
+	if !w.sortEntries(f, m.base, depth) {
+		return false
+	}
+	w.out = append(w.out, '{')
+	for i := m.base; i < len(w.entries); i++ {
+		if w.full() {
+			return false
+		}
+		// Not held across the nested writes: they may move the entries.
+		e := w.entries[i]
 		if w.out[len(w.out)-1] != '{' {
 			w.out = append(w.out, ',')
 		}
@@ -166,7 +201,7 @@ func (w *writer) writeEntries(f *fieldPlan, base, depth int) bool {
 			return false
 		}
 	}
-	w.drop(base, len(w.extensions))
+	w.drop(m.base, len(w.extensions))
 	w.out = append(w.out, '}')
 	return true
 }

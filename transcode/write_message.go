@@ -103,9 +103,9 @@ func (w *writer) membersInOrder(mp *messagePlan, wire []byte, depth int) bool {
 			unset = w.out[len(w.out)-1] == '['
 			w.out = append(w.out, ']')
 		case f.isMap:
-			base := len(w.entries)
-			n, ok = w.collect(f, wire[pos:], depth)
-			ok = ok && w.writeEntries(f, base, depth)
+			entries := w.newEntries()
+			n, ok = w.collect(f, &entries, wire[pos:], depth)
+			ok = ok && w.writeEntries(f, entries, depth)
 		default:
 			pos += n
 			n, unset, ok = w.singular(f, wire[pos:], depth)

@@ -206,14 +206,14 @@ func (w *writer) slot(f *fieldPlan, s slot, wire []byte, depth int) (unset, ok b
 		w.out = append(w.out, ']')
 		return unset, true
 	case f.isMap:
-		base := len(w.entries)
+		entries := w.newEntries()
 		for i := s.first; i > 0; i = w.records[i-1].next {
 			r := w.records[i-1]
-			if _, ok := w.collect(f, wire[r.start:r.end], depth); !ok {
+			if _, ok := w.collect(f, &entries, wire[r.start:r.end], depth); !ok {
 				return false, false
 			}
 		}
-		return false, w.writeEntries(f, base, depth)
+		return false, w.writeEntries(f, entries, depth)
 	case f.message != nil:
 		content, ok := w.content(f, s, wire, depth)
 		switch {

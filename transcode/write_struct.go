@@ -10,9 +10,9 @@ import (
 // structValue writes a google.protobuf.Struct as an object.
 func (w *writer) structValue(mp *messagePlan, wire []byte, depth int) bool {
 	f := mp.fields[0]
-	base := len(w.entries)
+	entries := w.newEntries()
 	for len(wire) > 0 {
-		n, ok := w.collect(f, wire, depth)
+		n, ok := w.collect(f, &entries, wire, depth)
 		if !ok {
 			return false
 		}
@@ -23,7 +23,7 @@ func (w *writer) structValue(mp *messagePlan, wire []byte, depth int) bool {
 		}
 		wire = wire[n:]
 	}
-	return w.writeEntries(f, base, depth)
+	return w.writeEntries(f, entries, depth)
 }
 
 // listValue writes a google.protobuf.ListValue as an array.
