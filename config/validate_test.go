@@ -114,14 +114,15 @@ func TestWarnings(t *testing.T) {
 	c.HTTP.TrustedProxies = []string{"0.0.0.0/0"}
 	c.HTTP.CORS.AllowedOrigins = []string{"*", "https://*.example.com", "http://localhost:*"}
 	c.HTTP.Streams.AllowedOrigins = []string{"https://app*"}
+	c.HTTP.OpenAPI, c.HTTP.Protocols = true, []string{"grpc"}
 	c.Auth.RevokeInFlight = "cancel"
 	c.Redis.TLS = &ClientTLS{InsecureSkipVerify: true}
 	c.Backends[0].Pool.Key = "shared"
 	c.Backends[0].Balancer.HashHeader = "x"
 	c.Backends[0].Auth = "none"
 	c.Routes = []Route{{Method: "a.B/C", LogBodies: true}}
-	if w := c.Warnings(testTime); len(w) != 9 {
-		t.Errorf("%d warnings, want 9:\n%v", len(w), w)
+	if w := c.Warnings(testTime); len(w) != 10 {
+		t.Errorf("%d warnings, want 10:\n%v", len(w), w)
 	}
 }
 

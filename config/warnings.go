@@ -21,6 +21,9 @@ func (c *Config) Warnings(now time.Time) Faults {
 		}
 	}
 	v.warnCORS(&c.HTTP.CORS, "http.cors")
+	if c.HTTP.OpenAPI && !slices.Contains(c.HTTP.Protocols, "json") {
+		v.fault("http.openapi", "does nothing here: json, which the document describes, is not among http.protocols")
+	}
 	v.warnOrigins(c.HTTP.Streams.AllowedOrigins, "http.streams.allowed_origins")
 	if c.Auth.RevokeInFlight == "cancel" && !slices.ContainsFunc(c.Backends, hasOwnConns) {
 		v.fault("auth.revoke_in_flight", "cancel does nothing: no backend has pool.key credential")
