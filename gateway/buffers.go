@@ -38,7 +38,10 @@ func (b *buffers) Get(n int) *[]byte {
 	return &buf
 }
 
-// Put takes a slice back. nil is none.
+// Put takes a slice back. nil is none. A slice that was given to a write that
+// failed must not come back: where a caller resets its stream of HTTP/2,
+// net/http's Write returns while its connection may yet read the slice, and would
+// send that caller what is another's by then.
 func (b *buffers) Put(p *[]byte) {
 	if p != nil && cap(*p) <= maxKept {
 		b.pool.Put(p)

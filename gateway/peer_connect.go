@@ -85,7 +85,7 @@ func (p *connectPeer) finish(err error) {
 	if body == nil {
 		body = pool.Get(0)
 	}
-	defer pool.Put(body)
+	defer p.giveBack(body)
 	if failure == nil {
 		h["Content-Type"] = []string{p.form.answer}
 	} else {
@@ -93,7 +93,7 @@ func (p *connectPeer) finish(err error) {
 	}
 	if p.answered != nil && len(*body) >= compressFrom {
 		packed := pool.Get(0)
-		defer pool.Put(packed)
+		defer p.giveBack(packed)
 		if out, err := p.answered.Compress(*packed, *body); err == nil {
 			*packed, body = out, packed
 			h["Content-Encoding"] = []string{p.answered.Name()}
@@ -103,7 +103,8 @@ func (p *connectPeer) finish(err error) {
 	p.takeLeave()
 	p.limitWrite()
 	p.w.WriteHeader(code)
-	_, _ = p.w.Write(*body) // the caller may be gone; there is nobody to tell
+	_, err = p.w.Write(*body)
+	p.broken = err != nil // the caller is gone; there is nobody to tell
 }
 
 // writeFailure puts an error in place of the body, which is JSON whatever the

@@ -34,7 +34,6 @@ type envelopedPeer struct {
 
 	headerSent bool // sendHeader: the backend sent one, be it empty
 	committed  bool // commit: the status line is out, or will be before what is written next
-	broken     bool // write: the caller cannot be reached any more
 	prefix     [wire.EnvelopeHeaderSize]byte
 }
 
@@ -127,7 +126,11 @@ func (p *envelopedPeer) sendHeader(md metadata.MD) error {
 }
 
 func (p *envelopedPeer) sendMsg(msg mem.BufferSlice) error {
-	defer msg.Free()
+	defer func() {
+		if !p.broken { // its buffers are from a pool, too; see buffers.Put
+			msg.Free()
+		}
+	}()
 	if !p.call.Route.ServerStreams {
 		return p.sendOnly(msg)
 	}
@@ -172,7 +175,7 @@ func (p *envelopedPeer) writeMsg(msg mem.BufferSlice, compression *wire.Compress
 		return nil
 	}
 	buf := p.front.buffers.Get(0)
-	defer p.front.buffers.Put(buf)
+	defer p.giveBack(buf)
 	var err error
 	if *buf, err = p.answer(*buf, msg); err != nil {
 		return err
@@ -192,7 +195,7 @@ func (p *envelopedPeer) writeEnvelope(flags byte, data []byte, compression *wire
 	pool := p.front.buffers
 	if compression != nil && len(data) >= compressFrom {
 		packed := pool.Get(0)
-		defer pool.Put(packed)
+		defer p.giveBack(packed)
 		var err error
 		if *packed, err = compression.Compress(*packed, data); err != nil {
 			return err
@@ -209,7 +212,7 @@ func (p *envelopedPeer) writeEnvelope(flags byte, data []byte, compression *wire
 	}
 	plain, text := pool.Get(0), pool.Get(0)
 	defer pool.Put(plain)
-	defer pool.Put(text)
+	defer p.giveBack(text)
 	*plain = append(append(*plain, p.prefix[:]...), data...)
 	*text = wire.AppendText(*text, *plain)
 	return p.write(*text)

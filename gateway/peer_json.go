@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
@@ -32,6 +33,14 @@ type jsonPeer struct {
 	answer     *[]byte     // sendMsg: the one answer
 	answerType string      // sendMsg: the media type of a raw answer; empty: it is JSON
 	stream     *jsonStream // serve: where the backend streams
+	broken     atomic.Bool // a write failed: the caller cannot be reached any more
+}
+
+// giveBack puts a buffer back that was written from; see [buffers.Put].
+func (p *jsonPeer) giveBack(buf *[]byte) {
+	if !p.broken.Load() {
+		p.front.buffers.Put(buf)
+	}
 }
 
 // prepare makes what a streaming route needs, and gives the context for the call
@@ -89,13 +98,17 @@ func (p *jsonPeer) sendHeader(md metadata.MD) error {
 func (p *jsonPeer) setTrailer(md metadata.MD) { p.trailer = md }
 
 func (p *jsonPeer) sendMsg(msg mem.BufferSlice) error {
-	defer msg.Free()
+	defer func() {
+		if !p.broken.Load() { // its buffers are from a pool, too; see buffers.Put
+			msg.Free()
+		}
+	}()
 	pool := p.front.buffers
 	wire, lent := pool.joined(msg)
-	defer pool.Put(lent)
+	defer p.giveBack(lent)
 	out := pool.Get(0)
 	if p.stream != nil {
-		defer pool.Put(out)
+		defer p.giveBack(out)
 		return p.stream.send(out, wire)
 	}
 	if err := p.appendAnswer(out, wire); err != nil {
@@ -109,7 +122,7 @@ func (p *jsonPeer) sendMsg(msg mem.BufferSlice) error {
 // finish ends the answer with the pipeline's outcome.
 func (p *jsonPeer) finish(err error) {
 	if p.answer != nil {
-		defer p.front.buffers.Put(p.answer)
+		defer p.giveBack(p.answer)
 	}
 	failure := describe(err)
 	switch {

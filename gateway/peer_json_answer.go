@@ -64,7 +64,7 @@ func (p *jsonPeer) writeFailure(failure *callError) {
 	h.Set("Content-Type", format.contentType())
 	h.Set("X-Content-Type-Options", "nosniff")
 	buf := p.front.buffers.Get(0)
-	defer p.front.buffers.Put(buf)
+	defer p.giveBack(buf)
 	*buf = appendFailure(*buf, failure, p.call.Route, format)
 	p.writeWhole(failure.HTTPStatus(), *buf)
 }
@@ -77,7 +77,7 @@ func jsonContentType() []string { return []string{"application/json"} }
 func (p *jsonPeer) writeWhole(code int, body []byte) {
 	h := p.w.Header()
 	if packed := p.compress(body); packed != nil {
-		defer p.front.buffers.Put(packed)
+		defer p.giveBack(packed)
 		body = *packed
 	}
 	if len(p.trailer) > 0 && acceptsTrailers(p.r) {
@@ -89,7 +89,9 @@ func (p *jsonPeer) writeWhole(code int, body []byte) {
 	p.takeLeave(h)
 	p.w.WriteHeader(code)
 	p.limitWrite()
-	_, _ = p.w.Write(body) // the caller may be gone; there is nobody to tell
+	if _, err := p.w.Write(body); err != nil {
+		p.broken.Store(true) // the caller is gone; there is nobody to tell
+	}
 }
 
 func (p *jsonPeer) limitWrite() { limitWrite(p.w, p.front.cfg.WriteTimeout) }

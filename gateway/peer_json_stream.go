@@ -195,6 +195,7 @@ func (s *jsonStream) write(data []byte) error {
 		err = control.Flush() // where most failures show
 	}
 	if err != nil {
+		p.broken.Store(true)
 		return errors.Join(context.Canceled, err) // the caller hung up, or does not read
 	}
 	return nil

@@ -31,6 +31,7 @@ type rpcCall struct {
 	answered *wire.Compression // of the answer, where it pays; nil: none
 
 	bodyLimited bool        // openBody
+	broken      bool        // a write failed: the caller cannot be reached any more
 	trailer     metadata.MD // setTrailer
 }
 
@@ -147,6 +148,13 @@ func (c *rpcCall) readFault(err error) error {
 	f := badRequest("BAD_BODY", "the request body could not be read to its end")
 	f.cause = err
 	return f
+}
+
+// giveBack puts a buffer back that was written from; see [buffers.Put].
+func (c *rpcCall) giveBack(buf *[]byte) {
+	if !c.broken {
+		c.front.buffers.Put(buf)
+	}
 }
 
 func (c *rpcCall) limitWrite() { limitWrite(c.w, c.front.cfg.WriteTimeout) }

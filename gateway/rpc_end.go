@@ -87,7 +87,7 @@ func (p *envelopedPeer) endWeb(failure *callError) error {
 		p.commit(nil)
 	}
 	block := p.front.buffers.Get(0)
-	defer p.front.buffers.Put(block)
+	defer p.giveBack(block)
 	eachStatus(failure, func(key, value string) { *block = wire.AppendWebTrailer(*block, lowerHeader(key), value) })
 	eachAnswer(p.trailer, func(key string, values []string) {
 		for _, v := range values {
@@ -111,7 +111,7 @@ func (p *envelopedPeer) endConnect(failure *callError) error {
 		trailer = wire.AppendMetadataEntry(trailer, key, values)
 	})
 	end := p.front.buffers.Get(0)
-	defer p.front.buffers.Put(end)
+	defer p.giveBack(end)
 	*end = wire.AppendEndStream(*end, problem, trailer)
 	return p.writeEnvelope(wire.FlagEndStream, *end, nil)
 }

@@ -112,7 +112,9 @@ func (c *Compression) fault(err error) error {
 }
 
 // A Writer compresses what is written to it. Close ends the compressed data,
-// gives the writer's memory back, and leaves alone what lies below.
+// gives the writer's memory back, and leaves alone what lies below. Where a write
+// below has failed it does not, since that may yet read what it was given, as
+// net/http does over HTTP/2.
 type Writer interface {
 	io.WriteCloser
 	// Flush writes out what was written so far in a form that can be read.

@@ -57,10 +57,12 @@ func (g *gzipScheme) newWriter(sink io.Writer) Writer {
 }
 
 func (w *gzipWriter) Close() error {
-	err := w.Writer.Close()
+	if err := w.Writer.Close(); err != nil {
+		return err
+	}
 	w.Reset(io.Discard)
 	w.pool.Put(w)
-	return err
+	return nil
 }
 
 func (g *gzipScheme) reader() *gzipReader {

@@ -92,10 +92,12 @@ func (z *zstdScheme) newWriter(sink io.Writer) Writer {
 }
 
 func (w *zstdWriter) Close() error {
-	err := w.Encoder.Close()
+	if err := w.Encoder.Close(); err != nil {
+		return err
+	}
 	w.Reset(nil)
 	w.pool.Put(w)
-	return err
+	return nil
 }
 
 func (z *zstdScheme) newReader(source io.Reader) (io.ReadCloser, error) {
