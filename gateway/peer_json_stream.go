@@ -161,6 +161,9 @@ func (s *jsonStream) commit() {
 	if s.rawType != "" {
 		h.Set("Content-Type", s.rawType)
 	}
+	if s.form != streamRaw {
+		h.Add("Vary", "Accept")
+	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	if s.form == streamEvents {
 		h.Set("Cache-Control", "no-store")

@@ -3,9 +3,12 @@ package gateway
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/rpcgate/rpcgate/config"
 )
 
 // Grpc-Message means the same wherever it stands: any text, percent-encoded.
@@ -23,6 +26,30 @@ func TestMessageInStreamTrailers(t *testing.T) {
 		}
 		if got := h.Get(http.TrailerPrefix + "Grpc-Status"); got != "5" {
 			t.Errorf("%q: status %s", message, got)
+		}
+	}
+}
+
+// A stream's form depends on Accept, and caches are told.
+func TestStreamForms(t *testing.T) {
+	t.Parallel()
+	backend := config.DefaultBackend("echo")
+	backend.DefaultBinding = true
+	front := newEchoFrontOf(t, backend)
+	for accept, want := range map[string]string{
+		"*/*":               `application/x-ndjson: {"text":"a"}` + "\n",
+		"application/json":  `application/json: [{"text":"a"}]`,
+		"text/event-stream": `text/event-stream: data: {"text":"a"}` + "\n\nevent: end\ndata: {}\n\n",
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/test.Echo/Chat", strings.NewReader(`{"text":"a"}`))
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		front.ServeHTTP(w, r)
+		if got := w.Header().Get("Content-Type") + ": " + w.Body.String(); got != want {
+			t.Errorf("%s: %q, want %q", accept, got, want)
+		}
+		if vary := strings.Join(w.Header()["Vary"], ", "); !strings.HasPrefix(vary, "Accept") || strings.HasPrefix(vary, "Accept-") {
+			t.Errorf("%s: Vary: %s", accept, vary)
 		}
 	}
 }
