@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -26,8 +28,10 @@ func hasBody(r *http.Request) bool {
 }
 
 // readBody appends the request's body to dst, decompressed; at most limit bytes
-// of it, before and after.
-func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64, all *wire.Compressors) ([]byte, error) {
+// of it, before and after. It is decompressed once it is there as a whole: a few
+// bytes can become so many that who sends them, and then nothing more, must not
+// have them held. limit is that of all, too.
+func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64, all *wire.Compressors, pool *buffers) ([]byte, error) {
 	if !hasBody(r) {
 		return dst, nil
 	}
@@ -35,19 +39,24 @@ func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64, a
 	if err != nil {
 		return dst, err
 	}
-	return readUnpacked(w, r, dst, limit, compression)
+	if compression == nil {
+		return readAsSent(w, r, dst, limit)
+	}
+	packed := pool.Get(0)
+	defer pool.Put(packed)
+	if *packed, err = readAsSent(w, r, *packed, limit); err != nil {
+		return dst, err
+	}
+	if dst, err = compression.Decompress(dst, *packed); err != nil {
+		return dst, bodyFailure(r, err, compression)
+	}
+	return dst, nil
 }
 
 // readAsSent appends the request's body to dst, compressed or not, at most limit
-// bytes of it.
-func readAsSent(w http.ResponseWriter, r *http.Request, dst []byte, limit int64) ([]byte, error) {
-	return readUnpacked(w, r, dst, limit, nil)
-}
-
-// readUnpacked appends the request's body to dst, decompressed if compression is
-// not nil. Once the body is there its time limit is lifted, so that the
+// bytes of it. Once the body is there its time limit is lifted, so that the
 // connection can be watched for the caller's leaving.
-func readUnpacked(w http.ResponseWriter, r *http.Request, dst []byte, limit int64, compression *wire.Compression) ([]byte, error) {
+func readAsSent(w http.ResponseWriter, r *http.Request, dst []byte, limit int64) ([]byte, error) {
 	if !hasBody(r) {
 		return dst, nil
 	}
@@ -62,29 +71,12 @@ func readUnpacked(w http.ResponseWriter, r *http.Request, dst []byte, limit int6
 	} else {
 		body = http.MaxBytesReader(w, r.Body, limit)
 	}
-	var err error
-	if compression == nil {
-		dst, err = appendAll(dst, body)
-	} else {
-		dst, err = appendUnpacked(dst, body, limit, compression)
-	}
+	dst, err := appendAll(dst, body)
 	if err != nil {
-		return dst, bodyFailure(r, err, compression)
+		return dst, bodyFailure(r, err, nil)
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return dst, nil
-}
-
-func appendUnpacked(dst []byte, body io.Reader, limit int64, compression *wire.Compression) ([]byte, error) {
-	unpacked, err := compression.NewReader(body, limit)
-	if err != nil {
-		return dst, err
-	}
-	dst, err = appendAll(dst, unpacked)
-	if closeErr := unpacked.Close(); err == nil {
-		err = closeErr
-	}
-	return dst, err
 }
 
 // bodyFailure tells why a body could not be read. compression: the one that it
@@ -136,4 +128,27 @@ const lastRead = 500 * time.Millisecond
 func leaveBody(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lastRead)) // net/http's writers can
 	_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader("one too many")), 0).Read(make([]byte, 1))
+}
+
+// cutOff ends an answer in its middle so that nobody takes it for whole. It does
+// not return: net/http closes the connection, or resets the stream of HTTP/2. To
+// callers of HTTP/1.0, whose bodies end with the connection, only one that is
+// reset tells.
+func cutOff(w http.ResponseWriter, r *http.Request) {
+	if !r.ProtoAtLeast(1, 1) {
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			resetConn(conn)
+		}
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func resetConn(conn net.Conn) {
+	if secure, ok := conn.(*tls.Conn); ok { // whose own Close says that all is well
+		conn = secure.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
 }

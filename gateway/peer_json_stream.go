@@ -216,8 +216,7 @@ func (s *jsonStream) stop() {
 
 // finish ends the stream with its outcome. It gives false, having written
 // nothing, where a failure came before the status line was out. A stream that
-// fails in a form that must be cut off ends in a panic with
-// [http.ErrAbortHandler], which is net/http's way to do so.
+// fails in a form that must be cut off ends in [cutOff].
 func (s *jsonStream) finish(failure *callError) bool {
 	s.stop()
 	s.mu.Lock()
@@ -236,7 +235,7 @@ func (s *jsonStream) finish(failure *callError) bool {
 		err = s.write(end)
 	}
 	if failure != nil && s.form.cuts() {
-		panic(http.ErrAbortHandler) // the packer's memory is lost to the pool, and its data have no end either
+		cutOff(s.peer.w, s.peer.r) // the packer's memory is lost to the pool, and its data have no end either
 	}
 	s.peer.limitWrite()
 	if s.packer != nil {

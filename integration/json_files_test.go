@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/grpc/codes"
@@ -145,6 +147,34 @@ func TestDownload(t *testing.T) {
 		b.Handle("Files/Download", func(*testbackend.Stream) error { return status.Error(codes.NotFound, "no such file") })
 		r.do(t, client, "GET", "/v1/files/b:download", "", "Authorization", r.bearer()).failed(t, 404, codes.NotFound, "")
 	})
+}
+
+// To callers of HTTP/1.0 the end of the connection is that of the body: a download
+// that fails must not end so.
+func TestFailedDownloadOverHTTP10(t *testing.T) {
+	t.Parallel()
+	r, b := newEchoRig(t, "", "")
+	for _, outcome := range []error{nil, status.Error(codes.DataLoss, "the disk is gone")} {
+		b.Handle("Files/Download", func(s *testbackend.Stream) error {
+			if err := s.Send(rawBody(t, "text/plain", "part")); err != nil {
+				return err
+			}
+			return outcome
+		})
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(t.Context(), "tcp", r.HTTP)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(testLimit))
+		if _, err := fmt.Fprintf(conn, "GET /v1/files/a:download HTTP/1.0\r\nAuthorization: %s\r\n\r\n", r.bearer()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(conn); (err == nil) != (outcome == nil) {
+			t.Errorf("with %v it ended with %v and %q", outcome, err, got)
+		}
+	}
 }
 
 // An upload reaches the backend in chunks, the first with what path, query and
