@@ -192,10 +192,7 @@ func (c *rpcCall) checkVersion(get *wire.ConnectGet) error {
 // answer is compressed as the request is, or as the caller says it can read.
 func (c *rpcCall) negotiate(get *wire.ConnectGet) error {
 	sent, accepted := c.encodingHeaders()
-	var name string
-	if values := c.r.Header[sent]; len(values) > 0 {
-		name = values[0]
-	}
+	name := strings.Join(c.r.Header[sent], ",") // of several there is none that is known
 	if get != nil {
 		name = get.Compression
 	}

@@ -167,6 +167,33 @@ func TestConnectCompressesAnswers(t *testing.T) {
 	}
 }
 
+// Content types are the same whatever their case, and several encodings are none.
+func TestRPCHeaders(t *testing.T) {
+	t.Parallel()
+	front := newEchoFront(t)
+	for _, tc := range []struct {
+		contentType, header string
+		values              []string
+		want                string
+	}{
+		{"Application/gRPC-Web", "Grpc-Encoding", nil, "grpc-status: 0"},
+		{"application/grpc-web", "Grpc-Encoding", []string{"identity"}, "grpc-status: 0"},
+		{"application/grpc-web", "Grpc-Encoding", []string{"identity", "gzip"}, "12"},
+		{"Application/Proto", "Content-Encoding", nil, "\x00\x00\x00\x00\x00"},
+		{"application/proto", "Content-Encoding", []string{"identity", "gzip"}, "unimplemented"},
+		{"application/proto", "Content-Encoding", []string{"gzip", "gzip"}, "unimplemented"},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/test.Echo/Unary", strings.NewReader("\x00\x00\x00\x00\x00"))
+		r.Header.Set("Content-Type", tc.contentType)
+		r.Header[tc.header] = tc.values
+		w := httptest.NewRecorder()
+		front.ServeHTTP(w, r)
+		if got := w.Header().Get("Grpc-Status") + w.Body.String(); !strings.Contains(got, tc.want) {
+			t.Errorf("%q, %s %q: %d %q", tc.contentType, tc.header, tc.values, w.Code, got)
+		}
+	}
+}
+
 // sink is a ResponseWriter that keeps nothing.
 type sink struct{ header http.Header }
 

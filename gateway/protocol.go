@@ -43,7 +43,7 @@ func (p protocol) String() string {
 // them sends. A Connect call that does not say what it is looks like JSON; see
 // [httpFront.ServeHTTP].
 func protocolOf(r *http.Request) protocol {
-	kind, ok := strings.CutPrefix(contentType(r.Header), "application/")
+	kind, ok := strings.CutPrefix(strings.ToLower(contentType(r.Header)), "application/")
 	switch {
 	case !ok:
 	case isKind(kind, "grpc"):
