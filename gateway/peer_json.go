@@ -76,6 +76,9 @@ func (p *jsonPeer) prepare() (context.Context, func()) {
 func (p *jsonPeer) asked() (verb, method string) { return p.r.Method, p.r.URL.Path }
 
 func (p *jsonPeer) recvMsg() (mem.BufferSlice, error) {
+	if p.stream != nil {
+		p.stream.admitted.Store(true)
+	}
 	if p.upload != nil {
 		return p.upload.recv()
 	}

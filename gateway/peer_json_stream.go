@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -25,12 +26,17 @@ const headerGrace = time.Second
 // failure's own. But a caller who waits for something to happen must be told
 // that it waits: the status line goes out without a message, as 200, when the
 // backend sent its header a second ago; and an event stream's with the first
-// heartbeat. A header that comes after that goes out in the trailers.
+// heartbeat after the call was let through. A header that comes after that goes
+// out in the trailers.
 type jsonStream struct {
 	peer   *jsonPeer
 	form   streamForm
 	errors errorFormat
 	cancel context.CancelCauseFunc // ends the call: the caller is gone
+
+	// The call was let through, which shows by its request being asked for, or
+	// answered. Until then nothing goes out: a refusal has a status of its own.
+	admitted atomic.Bool
 
 	mu        sync.Mutex // guards the rest, and writing
 	committed bool       // the status line is out
@@ -61,6 +67,7 @@ func newJSONStream(p *jsonPeer, cancel context.CancelCauseFunc) *jsonStream {
 
 // setHeader takes the backend's header.
 func (s *jsonStream) setHeader(md metadata.MD) {
+	s.admitted.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.committed {
@@ -86,6 +93,10 @@ func (s *jsonStream) idle() {
 		return
 	}
 	beats := s.form == streamEvents && s.peer.front.cfg.Streams.Heartbeat > 0
+	if !s.admitted.Load() {
+		s.timer.Reset(s.peer.front.cfg.Streams.Heartbeat) // nothing else has set it yet
+		return
+	}
 	if s.committed {
 		if !beats {
 			return

@@ -5,10 +5,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/routes"
 )
 
 // Grpc-Message means the same wherever it stands: any text, percent-encoded.
@@ -52,4 +55,38 @@ func TestStreamForms(t *testing.T) {
 			t.Errorf("%s: Vary: %s", accept, vary)
 		}
 	}
+}
+
+// However long the look-up of a credential takes, a refusal has its own status:
+// heartbeats begin when the call was let through.
+func TestHeartbeatsAwaitAdmission(t *testing.T) {
+	t.Parallel()
+	front := newEchoFront(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Accept", "text/event-stream")
+		w := httptest.NewRecorder()
+		p := &jsonPeer{front: front.json, w: w, r: r}
+		route, err := front.g.Routes().MatchGRPC("/test.Echo/Chat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.match = routes.Match{Route: route}
+		p.stream = newJSONStream(p, func(err error) { t.Error(err) })
+		beat := front.cfg.Streams.Heartbeat
+		time.Sleep(3*beat + time.Second)
+		synctest.Wait()
+		if w.Flushed || w.Body.Len() > 0 {
+			t.Errorf("the stream began with %q", w.Body)
+		}
+		if _, err := p.recvMsg(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(beat)
+		synctest.Wait()
+		if !w.Flushed || w.Body.String() != heartbeat {
+			t.Errorf("there is no heartbeat, but %q", w.Body)
+		}
+		p.stream.stop()
+	})
 }
