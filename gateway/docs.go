@@ -67,9 +67,10 @@ func newAdminDocs(g *Gateway) (*docs, error) {
 // address where it is open, or nil.
 func DocumentOptions(cfg config.HTTP, listening net.Addr) openapi.Options {
 	return openapi.Options{
-		Servers: httpServers(cfg, listening),
-		Errors:  cfg.Errors,
-		Connect: slices.Contains(cfg.Protocols, protocolConnect.String()),
+		Servers:     httpServers(cfg, listening),
+		Errors:      cfg.Errors,
+		WithoutJSON: !slices.Contains(cfg.Protocols, protocolJSON.String()),
+		Connect:     slices.Contains(cfg.Protocols, protocolConnect.String()),
 	}
 }
 

@@ -9,16 +9,10 @@ import (
 // errorsConnect is how errors look to Connect's callers.
 const errorsConnect = "connect"
 
-// connectRoutes gives, for the unary methods that have no route of their own
-// over HTTP, the one that Connect has: its unary calls with JSON are plain POSTs.
+// connectRoutes gives, for the unary methods that are not reached otherwise, the
+// route that Connect has: its unary calls with JSON are plain POSTs.
 // Streams of Connect are framed, which is nothing that OpenAPI could describe.
-func connectRoutes(t *routes.Table) []*routes.Route {
-	reached := make(map[string]bool)
-	for _, r := range t.Routes() {
-		if r.HTTPMethod != "" {
-			reached[r.FullMethod] = true
-		}
-	}
+func connectRoutes(t *routes.Table, reached map[string]bool) []*routes.Route {
 	var found []*routes.Route
 	for _, r := range t.Routes() {
 		if r.HTTPMethod != "" || reached[r.FullMethod] || r.ClientStreams || r.ServerStreams || r.Transcoder == nil {

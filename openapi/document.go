@@ -20,6 +20,9 @@ type Options struct {
 	Version string
 	// Servers are where calls go; none: to where the document comes from.
 	Servers []Server
+	// WithoutJSON leaves out the routes with an HTTP method and path of their own:
+	// JSON is not spoken.
+	WithoutJSON bool
 	// Connect adds the unary methods without a route of their own over HTTP, as
 	// Connect's callers reach them.
 	Connect bool
@@ -53,13 +56,15 @@ func New(t *routes.Table, o Options) *Document {
 		o.Title = "rpcgate"
 	}
 	b := newBuilder(t, o)
+	reached := make(map[string]bool) // full methods
 	for _, r := range t.Routes() {
-		if r.HTTPMethod != "" {
+		if r.HTTPMethod != "" && !o.WithoutJSON {
 			b.add(r)
+			reached[r.FullMethod] = true
 		}
 	}
 	if o.Connect {
-		for _, r := range connectRoutes(t) {
+		for _, r := range connectRoutes(t, reached) {
 			b.add(r)
 		}
 	}

@@ -254,4 +254,8 @@ func TestConnect(t *testing.T) {
 	if doc := load(t, New(tab, Options{})); doc.Paths.Len() != 1 {
 		t.Errorf("without Connect: %q", doc.Paths.InMatchingOrder())
 	}
+	doc = load(t, New(tab, Options{WithoutJSON: true, Connect: true}))
+	if got := slices.Sorted(slices.Values(doc.Paths.InMatchingOrder())); !slices.Equal(got, []string{"/p.S/Plain", "/p.S/Raw", "/p.S/Routed"}) {
+		t.Errorf("Connect alone: paths %q", got)
+	}
 }
