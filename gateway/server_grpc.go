@@ -28,6 +28,7 @@ func newGRPCServer(g *Gateway, cfg config.GRPC, h *healthServer) (*grpc.Server, 
 	opts := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(serverCodec{raw: rpcproxy.RawCodec(), proto: encoding.GetCodecV2(proto.Name)}),
 		grpc.UnknownServiceHandler(front.handle),
+		grpc.InTapHandle(keepMetadata),
 		grpc.StreamInterceptor(g.recoverStreams),
 		grpc.UnaryInterceptor(g.recoverUnary),
 		grpc.MaxRecvMsgSize(int(cfg.MaxMessageSize)),
