@@ -42,7 +42,7 @@ func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64, a
 	if compression == nil {
 		return readAsSent(w, r, dst, limit)
 	}
-	packed := pool.Get(0)
+	packed := pool.room(int(min(r.ContentLength, maxKept)))
 	defer pool.Put(packed)
 	if *packed, err = readAsSent(w, r, *packed, limit); err != nil {
 		return dst, err

@@ -10,8 +10,8 @@ import (
 // it, and that a stream keeps between messages.
 const maxAhead = 64 << 10
 
-// maxKept is the largest buffer that is kept for the next call: one huge body
-// must not pin its memory for ever. The collector empties the pool, so that what
+// maxKept is the largest buffer that is kept for another call: one huge body
+// must not pin its memory for ever. The collector empties the pools, so that what
 // is kept was of use lately. Growing its buffers anew cost a message of 100 KB
 // ten times its size in garbage.
 const maxKept = 1 << 20
@@ -20,22 +20,48 @@ const maxKept = 1 << 20
 // below which mem.NewBuffer keeps a buffer instead of giving it back.
 const minPooled = 2 << 10
 
-// buffers lends out byte slices for bodies and messages.
-type buffers struct{ pool sync.Pool }
+// buffers lends out byte slices for bodies and messages. Those of more than
+// maxAhead are kept apart, for messages that need them: a thousand slow calls
+// with small messages must not hold what large ones left.
+type buffers struct{ small, large sync.Pool }
 
 var _ mem.BufferPool = (*buffers)(nil)
 
 // Get returns a slice of length n.
 func (b *buffers) Get(n int) *[]byte {
-	if p, ok := b.pool.Get().(*[]byte); ok {
+	pool := b.of(n)
+	if p, ok := pool.Get().(*[]byte); ok {
 		if cap(*p) >= n {
 			*p = (*p)[:n]
 			return p
 		}
-		b.pool.Put(p)
+		pool.Put(p)
 	}
 	buf := make([]byte, n, max(n, minPooled))
 	return &buf
+}
+
+// room returns an empty slice for what may take about n bytes; below 0: nobody
+// knows how many. It has no more than maxAhead of them unless it had them for another call: n may be a caller's
+// word only.
+func (b *buffers) room(n int) *[]byte {
+	if n > maxAhead {
+		if p, ok := b.large.Get().(*[]byte); ok {
+			*p = (*p)[:0]
+			return p
+		}
+	}
+	p := b.Get(min(max(n, 0), maxAhead))
+	*p = (*p)[:0]
+	return p
+}
+
+// of is the pool of slices with a capacity, or a need, of n bytes.
+func (b *buffers) of(n int) *sync.Pool {
+	if n > maxAhead {
+		return &b.large
+	}
+	return &b.small
 }
 
 // Put takes a slice back. nil is none. A slice that was given to a write that
@@ -44,7 +70,7 @@ func (b *buffers) Get(n int) *[]byte {
 // send that caller what is another's by then.
 func (b *buffers) Put(p *[]byte) {
 	if p != nil && cap(*p) <= maxKept {
-		b.pool.Put(p)
+		b.of(cap(*p)).Put(p)
 	}
 }
 

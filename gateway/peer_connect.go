@@ -29,7 +29,7 @@ func (p *connectPeer) recvMsg() (mem.BufferSlice, error) {
 		return nil, io.EOF
 	}
 	p.received = true
-	buf := p.front.buffers.Get(0)
+	buf := p.front.buffers.room(int(min(p.r.ContentLength, maxKept)))
 	body, err := p.readMessage(*buf)
 	*buf = body
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *connectPeer) sendHeader(md metadata.MD) error {
 
 func (p *connectPeer) sendMsg(msg mem.BufferSlice) error {
 	defer msg.Free()
-	reply := p.front.buffers.Get(0)
+	reply := p.front.buffers.room(2 * msg.Len())
 	out, err := p.answer(*reply, msg)
 	*reply = out
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *connectPeer) finish(err error) {
 		code = p.writeFailure(failure, body)
 	}
 	if p.answered != nil && len(*body) >= compressFrom {
-		packed := pool.Get(0)
+		packed := pool.room(len(*body) / 2)
 		defer p.giveBack(packed)
 		if out, err := p.answered.Compress(*packed, *body); err == nil {
 			*packed, body = out, packed

@@ -93,7 +93,7 @@ func (p *envelopedPeer) limitMessage(waiting bool) {
 // next gives the next message, io.EOF after the last.
 func (p *envelopedPeer) next() (mem.BufferSlice, error) {
 	pool := p.front.buffers
-	buf := pool.Get(0)
+	buf := pool.room(int(min(p.r.ContentLength, maxKept)))
 	flags, data, err := p.in.Next(*buf)
 	*buf = data
 	switch {
@@ -174,7 +174,7 @@ func (p *envelopedPeer) writeMsg(msg mem.BufferSlice, compression *wire.Compress
 		}
 		return nil
 	}
-	buf := p.front.buffers.Get(0)
+	buf := p.front.buffers.room(2 * msg.Len())
 	defer p.giveBack(buf)
 	var err error
 	if *buf, err = p.answer(*buf, msg); err != nil {
@@ -194,7 +194,7 @@ func (p *envelopedPeer) writeMsg(msg mem.BufferSlice, compression *wire.Compress
 func (p *envelopedPeer) writeEnvelope(flags byte, data []byte, compression *wire.Compression) error {
 	pool := p.front.buffers
 	if compression != nil && len(data) >= compressFrom {
-		packed := pool.Get(0)
+		packed := pool.room(len(data) / 2)
 		defer p.giveBack(packed)
 		var err error
 		if *packed, err = compression.Compress(*packed, data); err != nil {
@@ -210,7 +210,7 @@ func (p *envelopedPeer) writeEnvelope(flags byte, data []byte, compression *wire
 		}
 		return p.write(data)
 	}
-	plain, text := pool.Get(0), pool.Get(0)
+	plain, text := pool.room(len(data)), pool.room(2*len(data))
 	defer pool.Put(plain)
 	defer p.giveBack(text)
 	*plain = append(append(*plain, p.prefix[:]...), data...)

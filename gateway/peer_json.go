@@ -109,7 +109,7 @@ func (p *jsonPeer) sendMsg(msg mem.BufferSlice) error {
 	pool := p.front.buffers
 	wire, lent := pool.joined(msg)
 	defer p.giveBack(lent)
-	out := pool.Get(0)
+	out := pool.room(2 * len(wire))
 	if p.stream != nil {
 		defer p.giveBack(out)
 		return p.stream.send(out, wire)

@@ -28,7 +28,7 @@ func (p *jsonPeer) compress(body []byte) *[]byte {
 	if c == nil {
 		return nil
 	}
-	out := p.front.buffers.Get(0)
+	out := p.front.buffers.room(len(body) / 2)
 	packed, err := c.Compress(*out, body)
 	if err != nil || len(packed) >= len(body) {
 		p.front.buffers.Put(out)

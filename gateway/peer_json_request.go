@@ -22,7 +22,7 @@ func (p *jsonPeer) recvOnly() (mem.BufferSlice, error) {
 		}
 	}
 	pool := p.front.buffers
-	body := pool.Get(0)
+	body := pool.room(int(min(p.r.ContentLength, maxKept)))
 	defer pool.Put(body)
 	// A body that the route has no use for is read all the same: only then
 	// does net/http notice a caller that hangs up.
@@ -43,7 +43,7 @@ func (p *jsonPeer) recvOnly() (mem.BufferSlice, error) {
 		}
 	case transcode.NoBody:
 	}
-	msg := pool.Get(0)
+	msg := pool.room(len(*body))
 	wire, err := t.AppendRequest(*msg, in)
 	if err != nil {
 		pool.Put(msg)

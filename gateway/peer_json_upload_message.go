@@ -61,7 +61,7 @@ func (u *jsonUpload) message(body []byte) (mem.BufferSlice, error) {
 		in.ContentType = contentType(p.r.Header)
 	}
 	pool := p.front.buffers
-	msg := pool.Get(0)
+	msg := pool.room(len(body))
 	wire, err := p.match.Route.Transcoder.AppendRequest(*msg, in)
 	if err != nil {
 		pool.Put(msg)

@@ -132,7 +132,7 @@ func (p *wsPeer) recvMsg() (mem.BufferSlice, error) {
 			return nil, io.EOF
 		}
 	}
-	msg := pool.Get(0)
+	msg := pool.room(len(*frame))
 	*msg, err = p.appendRequest(*msg, in)
 	if err != nil {
 		pool.Put(msg)
@@ -294,7 +294,7 @@ func (p *wsPeer) sendMsg(msg mem.BufferSlice) error {
 		}
 		return p.write(conn, websocket.MessageBinary, body.Data)
 	}
-	out := pool.Get(0)
+	out := pool.room(2 * len(wire))
 	defer pool.Put(out)
 	before, after := p.front.errorFormat(p.call.Route).wrap()
 	*out, err = t.AppendResponse(append(*out, before...), wire)

@@ -81,7 +81,7 @@ func (c *rpcCall) bodyLate() error {
 func (c *rpcCall) request(buf *[]byte, compressed bool, bad codes.Code) (mem.BufferSlice, error) {
 	pool := c.front.buffers
 	if compressed {
-		plain := pool.Get(0)
+		plain := pool.room(2 * len(*buf))
 		out, err := c.sent.Decompress(*plain, *buf)
 		*plain = out
 		pool.Put(buf)
@@ -95,7 +95,7 @@ func (c *rpcCall) request(buf *[]byte, compressed bool, bad codes.Code) (mem.Buf
 		buf = plain
 	}
 	if c.form.json {
-		msg := pool.Get(0)
+		msg := pool.room(len(*buf))
 		out, err := c.call.Route.Transcoder.AppendRequest(*msg, transcode.Input{Body: *buf})
 		*msg = out
 		pool.Put(buf)
