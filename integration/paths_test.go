@@ -146,11 +146,11 @@ func TestOtherMethods(t *testing.T) {
 	r, b := newEchoRig(t, "", "")
 	a := r.call(t, "POST", "/admin/x", "{}")
 	a.failed(t, 405, codes.Unimplemented, "METHOD_NOT_ALLOWED")
-	if got := a.Header.Get("Allow"); got != "GET, HEAD, OPTIONS" {
+	if got := a.Header.Get("Allow"); got != "GET, HEAD, OPTIONS, PATCH" {
 		t.Errorf("Allow: %q", got)
 	}
 	a = r.call(t, "OPTIONS", "/admin/x", "")
-	if a.Status != 204 || a.Header.Get("Allow") != "GET, HEAD, OPTIONS" || a.Body != "" {
+	if a.Status != 204 || a.Header.Get("Allow") != "GET, HEAD, OPTIONS, PATCH" || a.Body != "" {
 		t.Errorf("OPTIONS: %d, Allow %q, %q", a.Status, a.Header.Get("Allow"), a.Body)
 	}
 	untouched(t, b)
