@@ -19,6 +19,16 @@ import (
 	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
 )
 
+// Windows of flow control, in bytes. That of a stream is what a caller who does
+// not read can have held here. grpc-go would let it grow to 16 MiB where the
+// backend is near, so that a few hundred such callers took gigabytes. A message
+// that is larger than the window widens it for as long as it takes. That of a
+// connection holds nothing back: grpc-go gives it back as data comes.
+const (
+	streamWindow = 1 << 20
+	connWindow   = 16 << 20
+)
+
 // firstBackoff is the pause after the first failed attempt to connect. grpc-go
 // waits a second, during which calls fail though the backend may be back.
 const firstBackoff = 200 * time.Millisecond
@@ -98,6 +108,8 @@ func (d *dialer) options() []grpc.DialOption {
 		grpc.WithDefaultServiceConfig(d.serviceConfig),
 		grpc.WithResolvers(slices.Clone(d.resolvers)...),
 		grpc.WithUserAgent("rpcgate"),
+		grpc.WithStaticStreamWindowSize(streamWindow),
+		grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
 				BaseDelay:  min(firstBackoff, d.cfg.MaxBackoff),
