@@ -1,14 +1,15 @@
 // Command bench measures what a request costs at the gateway, in CPU time of its
 // process, side by side with programs that do less (the floors, proxies) or the
-// same (generated grpc-gateway code, vanguard). Everything runs on loopback, each
-// in a process of its own: a backend, a redis-server, the gateway as built from
-// this checkout, its peers. docs/performance.md says how to read the table.
+// same (generated grpc-gateway code, vanguard, go-zero's gateway). Everything runs
+// on loopback, each in a process of its own: a backend, a redis-server, the
+// gateway as built from this checkout, its peers. docs/performance.md says how to
+// read the table.
 //
 //	go run ./cmd/bench -rounds 5 -duration 3s
 //	go run ./cmd/bench -cases grpc -profile /tmp/profiles
 //
 // It needs Linux (/proc) and redis-server; nginx and haproxy are left out where
-// they are not installed.
+// they are not installed, and go-zero where it cannot be built.
 package main
 
 import (
@@ -132,7 +133,7 @@ func run(ctx context.Context, o options, stdout io.Writer, progress *log.Logger)
 	if err != nil {
 		return err
 	}
-	if err := writeReport(stdout, o, programs, measured); err != nil {
+	if err := writeReport(stdout, o, s, measured); err != nil {
 		return err
 	}
 	if o.profileDir != "" {
@@ -141,8 +142,8 @@ func run(ctx context.Context, o options, stdout io.Writer, progress *log.Logger)
 	return nil
 }
 
-func writeReport(w io.Writer, o options, p programs, measured []report.Case) error {
-	if _, err := io.WriteString(w, header(o, p)); err != nil {
+func writeReport(w io.Writer, o options, s *stage, measured []report.Case) error {
+	if _, err := io.WriteString(w, header(o, s)); err != nil {
 		return err
 	}
 	err := report.WriteTable(w, measured, []report.Comparison{
@@ -150,6 +151,7 @@ func writeReport(w io.Writer, o options, p programs, measured []report.Case) err
 		{Header: "÷ grpc-gateway", Subject: grpcGateway},
 		{Header: "÷ nginx", Subject: nginx},
 		{Header: "÷ vanguard", Subject: peers.Vanguard},
+		{Header: "÷ go-zero", Subject: goZero},
 	})
 	if err != nil {
 		return err

@@ -35,9 +35,11 @@ type stage struct {
 	running  []*proc.Process
 	gateways []subject          // this build first
 	peers    map[string]subject // by kind
-	missing  map[string]bool    // kinds that are not installed
+	missing  map[string]bool    // kinds that are not installed or cannot be built
 	app      string
 	token    string
+
+	goZeroVersion string // empty: it does not run
 }
 
 // subject is a running program that can be measured.
@@ -88,23 +90,28 @@ func (s *stage) startOnce(kind, backend string, progress *log.Logger) error {
 	if _, ok := s.peers[kind]; ok || s.missing[kind] {
 		return nil
 	}
-	if kind == nginx || kind == haproxy {
-		peer, ok, err := s.startSystem(kind, backend, progress)
-		if ok {
-			s.peers[kind] = peer
-		} else {
-			s.missing[kind] = true
+	var peer subject
+	var err error
+	ok := true
+	switch kind {
+	case nginx, haproxy:
+		peer, ok, err = s.startSystem(kind, backend, progress)
+	case goZero:
+		peer, ok, err = s.startGoZero(backend, progress)
+	default:
+		peer, err = s.startPeer(kind, backend)
+		if peer.name = kind; kind == peers.JSONFloor || kind == peers.GRPCFloor {
+			peer.name = floor
 		}
+	}
+	switch {
+	case err != nil:
 		return err
+	case ok:
+		s.peers[kind] = peer
+	default:
+		s.missing[kind] = true
 	}
-	peer, err := s.startPeer(kind, backend)
-	if err != nil {
-		return err
-	}
-	if peer.name = kind; kind == peers.JSONFloor || kind == peers.GRPCFloor {
-		peer.name = floor
-	}
-	s.peers[kind] = peer
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -11,15 +12,18 @@ import (
 	"github.com/rpcgate/rpcgate/bench/internal/report"
 )
 
+const unknownVersion = "(version unknown)"
+
 // header says what ran, above the table.
-func header(o options, p programs) string {
-	version := p.version
-	if version == "" {
-		version = "(version unknown)"
-	}
+func header(o options, s *stage) string {
+	version := cmp.Or(s.programs.version, unknownVersion)
 	var env string
 	if v := os.Getenv("GOGC"); v != "" { // the children inherit it
 		env = " GOGC=" + v
+	}
+	var goZeroLine string
+	if s.goZeroVersion != "" {
+		goZeroLine = fmt.Sprintf("- go-zero %s: its gateway, with load shedding and access log off\n", s.goZeroVersion)
 	}
 	return fmt.Sprintf(`rpcgate %s on %d × %s, %s/%s, %s; every process with GOMAXPROCS=%d%s, over loopback, one backend.
 Load: closed loop, %d callers (JSON: an HTTP/1.1 connection each; gRPC: %d connections), %d rounds of %v
@@ -31,13 +35,13 @@ protobuf; json-medium, json-large: 20 and 500 nested items, there and back; stre
 - floor, gRPC: a grpc-go server that passes bytes on from its unknown-service handler, without metadata
 - grpc-gateway: generated code, %s; all on grpc-go %s
 - vanguard %s: its transcoder before net/http's reverse proxy, h2-proxy: that proxy alone
-- nginx, haproxy: the system's, without access log, connections kept; nginx has one worker
+%s- nginx, haproxy: the system's, without access log, connections kept; nginx has one worker
 
 `,
 		version, runtime.NumCPU(), cpuModel(), runtime.GOOS, runtime.GOARCH, runtime.Version(), o.procs, env,
 		o.concurrency, o.grpcConns, o.rounds, o.duration, o.warmup, streamLength,
 		moduleVersion("github.com/grpc-ecosystem/grpc-gateway/v2"), moduleVersion("google.golang.org/grpc"),
-		moduleVersion("connectrpc.com/vanguard"))
+		moduleVersion("connectrpc.com/vanguard"), goZeroLine)
 }
 
 // aim is what the project wants of a ratio in some cases.
@@ -93,12 +97,16 @@ func cpuModel() string {
 func moduleVersion(path string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "(version unknown)"
+		return unknownVersion
 	}
+	return versionIn(info, path)
+}
+
+func versionIn(info *debug.BuildInfo, path string) string {
 	for _, dep := range info.Deps {
 		if dep.Path == path {
 			return dep.Version
 		}
 	}
-	return "(version unknown)"
+	return unknownVersion
 }

@@ -16,12 +16,11 @@ import (
 	"path"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
 
 	"github.com/rpcgate/rpcgate/bench/internal/catalogpb"
+	"github.com/rpcgate/rpcgate/bench/internal/protoset"
 	"github.com/rpcgate/rpcgate/examples/shop/shoppb"
 )
 
@@ -52,7 +51,7 @@ func run(ctx context.Context, args []string) error {
 	in, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
 		FileToGenerate: []string{target.Path()},
 		Parameter:      proto.String(parameters),
-		ProtoFile:      inOrder(target, nil, make(map[string]bool)),
+		ProtoFile:      protoset.Files(target), // each after what it imports, as plugins want them
 	})
 	if err != nil {
 		return fmt.Errorf("encoding the request for %s: %w", plugin, err)
@@ -76,17 +75,4 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	return nil
-}
-
-// inOrder appends the file and its imports, each after what it imports, as the
-// plugin protocol wants them.
-func inOrder(fd protoreflect.FileDescriptor, ordered []*descriptorpb.FileDescriptorProto, seen map[string]bool) []*descriptorpb.FileDescriptorProto {
-	if seen[fd.Path()] {
-		return ordered
-	}
-	seen[fd.Path()] = true
-	for i := range fd.Imports().Len() {
-		ordered = inOrder(fd.Imports().Get(i).FileDescriptor, ordered, seen)
-	}
-	return append(ordered, protodesc.ToFileDescriptorProto(fd))
 }
