@@ -84,7 +84,7 @@ func TestAnnotatedRoutes(t *testing.T) {
 		{"GET", "/v1/echo?text=a", "", `{"text":"a"}`, ""},
 		{"PUT", "/v1/echo/a", `{"name":"b"}`, `{"text":"a","sub":{"name":"b"}}`, ""},
 		{"PUT", "/v1/echo/a?small=3", ``, `{"text":"a","small":3}`, ""},
-		{"PATCH", "/v1/echo/b", `{"size":"7"}`, `{"name":"b","size":"7"}`, `{"sub":{"name":"b","size":"7"}}`},
+		{"PATCH", "/v1/echo/b", `{"size":"7"}`, `{"name":"b","size":"7"}`, `{"sub":{"name":"b","size":"7"},"mask":"size"}`},
 		{"POST", "/v1/echo:shout", `{"text":"a"}`, `"a"`, `{"text":"a"}`},
 		{"POST", "/v1/echo/list", `[{"name":"a"},{"name":"b"}]`, `[{"name":"a"},{"name":"b"}]`, `{"subs":[{"name":"a"},{"name":"b"}]}`},
 		{"DELETE", "/v1/echo/9007199254740993", "", `{"number":"9007199254740993"}`, ""},
