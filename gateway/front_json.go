@@ -13,6 +13,7 @@ type jsonFront struct {
 	*httpFront
 	encodings []*wire.Compression // offered for answers, the preferred one first
 	vary      []string            // the Vary header of what is compressed by Accept-Encoding; shared, only read
+	jsonType  []string            // the Content-Type header of answers in JSON; shared, only read
 }
 
 func newJSONFront(f *httpFront) *jsonFront {
@@ -20,6 +21,7 @@ func newJSONFront(f *httpFront) *jsonFront {
 		httpFront: f,
 		encodings: compressions(f.compressors, f.cfg.Compression.Encodings),
 		vary:      []string{"Accept-Encoding"},
+		jsonType:  []string{"application/json"},
 	}
 }
 

@@ -112,7 +112,7 @@ func (p *connectPeer) finish(err error) {
 func (p *connectPeer) writeFailure(failure *callError, body *[]byte) int {
 	h := p.w.Header()
 	failure.writeHints(h)
-	h["Content-Type"] = jsonContentType()
+	h["Content-Type"] = []string{"application/json"}
 	h["X-Content-Type-Options"] = []string{"nosniff"}
 	s := failure.Status()
 	*body = wire.AppendConnectError((*body)[:0], s.Code(), s.Message(), p.detailsOf(failure))

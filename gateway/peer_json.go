@@ -25,14 +25,16 @@ type jsonPeer struct {
 	r     *http.Request
 	match routes.Match
 
-	received bool        // recvMsg: the one request message was given out
-	upload   *jsonUpload // serve: where the caller streams
+	received bool          // recvMsg: the one request message was given out
+	message  [1]mem.Buffer // recvMsg: room for it
+	upload   *jsonUpload   // serve: where the caller streams
 
 	header     metadata.MD // sendHeader
 	trailer    metadata.MD // setTrailer
 	answer     *[]byte     // sendMsg: the one answer
 	answerType string      // sendMsg: the media type of a raw answer; empty: it is JSON
 	stream     *jsonStream // serve: where the backend streams
+	length     [1]string   // writeWhole: the Content-Length header
 	broken     atomic.Bool // a write failed: the caller cannot be reached any more
 }
 

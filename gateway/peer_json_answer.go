@@ -48,7 +48,7 @@ func (p *jsonPeer) writeAnswer() {
 		body = *p.answer
 	}
 	if p.answerType == "" {
-		h["Content-Type"] = jsonContentType()
+		h["Content-Type"] = p.front.jsonType
 	} else {
 		h["Content-Type"] = []string{p.answerType}
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -69,8 +69,6 @@ func (p *jsonPeer) writeFailure(failure *callError) {
 	p.writeWhole(failure.HTTPStatus(), *buf)
 }
 
-func jsonContentType() []string { return []string{"application/json"} }
-
 // writeWhole writes an answer that is known to its end. Its trailers go out as
 // HTTP trailers to callers that say they read them, and among the headers to
 // all others: nothing was sent yet, so nothing need be lost.
@@ -84,7 +82,8 @@ func (p *jsonPeer) writeWhole(code int, body []byte) {
 		addMetadata(h, http.TrailerPrefix+trailerPrefix, p.trailer, p.call.rules.forResponse())
 	} else {
 		addMetadata(h, trailerPrefix, p.trailer, p.call.rules.forResponse())
-		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+		p.length[0] = strconv.Itoa(len(body))
+		h["Content-Length"] = p.length[:]
 	}
 	p.takeLeave(h)
 	p.w.WriteHeader(code)

@@ -50,7 +50,8 @@ func (p *jsonPeer) recvOnly() (mem.BufferSlice, error) {
 		return nil, err
 	}
 	*msg = wire
-	return mem.BufferSlice{mem.NewBuffer(msg, pool)}, nil
+	p.message[0] = mem.NewBuffer(msg, pool)
+	return p.message[:], nil
 }
 
 // label is what a request says of its body, as far as it matters where JSON is

@@ -31,6 +31,7 @@ type Match struct {
 	Vars []string
 
 	path template.Path
+	room [2]string // for Vars: few templates have more
 }
 
 // NotFoundError says that no route leads to the path or method. If backends are
@@ -78,6 +79,9 @@ func (e *BadPathError) Unwrap() error { return e.err }
 // The error is a *[NotFoundError], a *[MethodNotAllowedError] or a
 // *[BadPathError]; then m holds no route.
 func (t *Table) MatchHTTP(method, rawPath string, m *Match) error {
+	if m.Vars == nil {
+		m.Vars = m.room[:0]
+	}
 	m.Route, m.Vars = nil, m.Vars[:0]
 	if err := m.path.Parse(rawPath); err != nil {
 		return &BadPathError{err}

@@ -17,6 +17,7 @@ import (
 type Path struct {
 	text   string // decoded, without the leading slash
 	starts []int  // where each segment begins in text, and as last one len(text)+1
+	room   [someSegments]int
 }
 
 // keepSegments is how many segments' room a Path keeps for the next parse. It
@@ -44,7 +45,7 @@ func (p *Path) Parse(raw string) error {
 	}
 	raw = raw[1:]
 	if c := cap(p.starts); c == 0 || c > keepSegments {
-		p.starts = make([]int, 0, someSegments)
+		p.starts = p.room[:0]
 	}
 	p.starts = append(p.starts[:0], 0)
 	if strings.IndexByte(raw, '%') >= 0 {
