@@ -185,6 +185,11 @@ func FuzzForm(f *testing.F) {
 			t.Skip("beyond our own limits, or grpc-gateway leaves it to chance")
 		}
 		in := parse(t, echo, `{"stringValue":"A"}`)
+		for key := range values {
+			if strings.HasPrefix(key, "stringValue.") {
+				t.Skip("in a field that the path binds: grpc-gateway ignores that for its proto name only, and refuses it for the other")
+			}
+		}
 		err := parseErr
 		if err == nil {
 			err = runtime.PopulateQueryParameters(in, values, utilities.NewDoubleArray([][]string{{"string_value"}}))
