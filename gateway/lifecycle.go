@@ -76,7 +76,6 @@ func httpServer(name, address string, srv *http.Server, open *upgrades) *server 
 	return &server{
 		name: name, address: address,
 		serve: func(l net.Listener) error {
-			l = lazyDeadlines{l}
 			if srv.TLSConfig != nil {
 				return srv.ServeTLS(l, "", "")
 			}
