@@ -21,6 +21,16 @@ import (
 // for them. While it waits it costs some KiB.
 const streamWorkers = 64
 
+// Windows of flow control, in bytes: how much of a call's messages, and of a
+// connection's, callers may send ahead of what the backend takes. grpc-go would
+// find them out by itself, with a ping for nearly every small call, and let them
+// grow to 16 MiB a call. A larger message widens its window for as long as it
+// takes.
+const (
+	streamWindow = 1 << 20
+	connWindow   = 16 << 20
+)
+
 // newGRPCServer makes the native gRPC server: every method that is not the
 // gateway's own goes to the front end.
 func newGRPCServer(g *Gateway, cfg config.GRPC, h *healthServer) (*grpc.Server, error) {
@@ -34,6 +44,8 @@ func newGRPCServer(g *Gateway, cfg config.GRPC, h *healthServer) (*grpc.Server, 
 		grpc.MaxRecvMsgSize(int(cfg.MaxMessageSize)),
 		grpc.MaxHeaderListSize(uint32(cfg.MaxHeaderSize)),
 		grpc.MaxConcurrentStreams(cfg.MaxConcurrentStreams),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: cfg.Keepalive.Time, Timeout: cfg.Keepalive.Timeout,
 			MaxConnectionAge: cfg.Keepalive.MaxConnectionAge, MaxConnectionAgeGrace: cfg.Keepalive.MaxConnectionAgeGrace,
