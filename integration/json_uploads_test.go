@@ -158,9 +158,7 @@ func TestClientStreamRefusedEarly(t *testing.T) {
 			"/v1/echo:collect": {401, codes.Unauthenticated}, "/v1/echo:chat": {403, codes.PermissionDenied},
 		} {
 			body, answered := r.send(t, client, "POST", path)
-			if _, err := io.WriteString(body, `{"text":"`); err != nil { // and never the rest
-				t.Fatal(err)
-			}
+			_, _ = io.WriteString(body, `{"text":"`) // and never the rest; it may be answered already
 			resp := waitFor(t, answered, "the answer")
 			if resp == nil {
 				t.Fatal("no answer")
