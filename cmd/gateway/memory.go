@@ -16,7 +16,7 @@ const (
 	gcPercent = 400
 	// garbageRoom is how much garbage there may be in any case, in bytes, however
 	// little is alive; less where an eighth of the memory limit is less.
-	garbageRoom = 64 << 20
+	garbageRoom = 16 << 20
 )
 
 // ballast is memory that counts as alive and is never touched, so that it takes

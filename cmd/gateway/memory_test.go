@@ -10,9 +10,9 @@ func TestBallastSize(t *testing.T) {
 		limit int64
 		want  int
 	}{
-		{math.MaxInt64, 16 << 20},
-		{512 << 20, 16 << 20},
-		{128 << 20, 4 << 20}, // an eighth of the limit is 16 MiB, of which a ballast of 4 MiB makes GOGC 400
+		{math.MaxInt64, 4 << 20},
+		{512 << 20, 4 << 20},
+		{64 << 20, 2 << 20}, // an eighth of the limit is 8 MiB, of which a ballast of 2 MiB makes GOGC 400
 		{0, 0},
 	} {
 		if got := ballastSize(tc.limit); got != tc.want {
