@@ -193,9 +193,18 @@ func TestLongBodies(t *testing.T) {
 	}
 }
 
+// leastAllocs is how many allocations a call of f makes that finds its scratch
+// space: the race detector has a sync.Pool lose what is put back, now and then.
+func leastAllocs(f func()) float64 {
+	least := testing.AllocsPerRun(1, f)
+	for i := 0; i < 100 && least > 0; i++ {
+		least = min(least, testing.AllocsPerRun(1, f))
+	}
+	return least
+}
+
 // TestNoAllocations: reading a body takes no more memory than the message it makes.
 func TestNoAllocations(t *testing.T) {
-	const limit = 2 // a reader and its keys: the race detector has the pool lose some
 	body := compile(t, echo, transcode.Binding{Body: "*"}, defaults)
 	for _, text := range bodies[:11] { // the valid ones
 		in := transcode.Input{Body: []byte(text)}
@@ -204,7 +213,7 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if n := testing.AllocsPerRun(100, func() { buf, _ = body.AppendRequest(buf[:0], in) }); n > limit {
+		if n := leastAllocs(func() { buf, _ = body.AppendRequest(buf[:0], in) }); n > 0 {
 			t.Errorf("%s: %v allocations", text, n)
 		}
 	}
@@ -214,7 +223,7 @@ func TestNoAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { buf, _ = old.ReadBody(buf[:0], in) }); n > limit {
+	if n := leastAllocs(func() { buf, _ = old.ReadBody(buf[:0], in) }); n > 0 {
 		t.Errorf("%s: %v allocations", in, n)
 	}
 }
