@@ -52,44 +52,43 @@ func newHTTPFront(g *Gateway, cfg config.HTTP) (*httpFront, error) {
 	return f, nil
 }
 
-// ServeHTTP serves one request, of whichever protocol. What looks like JSON but
-// has no route of its own may be a Connect call, whose unary requests need not
-// say what they are.
+// ServeHTTP serves one request, of whichever protocol.
 func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.g.abortPanicked(r.Context())
 	snap := f.g.snapshot.Load()
 	p := protocolOf(r)
-	if p == protocolJSON && f.isBareConnect(r, snap) {
+	if p == protocolJSON && r.Method == http.MethodGet && f.isConnectGet(r, snap) {
 		p = protocolConnect
 	}
 	switch {
 	case p == protocolGRPC, p == protocolGRPCWeb, p == protocolConnect:
 		f.rpc.serve(w, r, snap, p)
+	case p == protocolJSON:
+		f.json.serve(w, r, snap)
 	case !f.speaks[p]:
 		f.json.refuse(w, r, errWrongPort)
-	case p == protocolWebSocket:
-		f.ws.serve(w, r, snap)
 	default:
-		f.json.serve(w, r, snap)
+		f.ws.serve(w, r, snap)
 	}
 }
 
-// isBareConnect tells a Connect call that does not say so in its headers: a GET
-// may say so in its query, or there is no route of HTTP's to the method's own
-// path that it comes to.
+// isConnectGet tells a Connect call by GET, which says so in its query alone.
+func (f *httpFront) isConnectGet(r *http.Request, snap *snapshot) bool {
+	if r.URL.RawQuery == "" || !f.isBareConnect(r, snap) {
+		return false
+	}
+	get, ok := wire.ParseConnectGet(r.URL.RawQuery)
+	return ok && get.Version != ""
+}
+
+// isBareConnect tells what comes to a method's own path, and is a Connect call
+// unless HTTP has a route there: unary calls need not say what they are.
 func (f *httpFront) isBareConnect(r *http.Request, snap *snapshot) bool {
 	if !f.speaks[protocolConnect] || r.Method != http.MethodPost && r.Method != http.MethodGet {
 		return false
 	}
-	if _, err := snap.table.MatchGRPC(r.URL.Path); err != nil {
-		return false
-	}
-	if r.Method == http.MethodGet && r.URL.RawQuery != "" {
-		if get, ok := wire.ParseConnectGet(r.URL.RawQuery); ok && get.Version != "" {
-			return true
-		}
-	}
-	return snap.table.MatchHTTP(r.Method, r.URL.EscapedPath(), new(routes.Match)) != nil
+	_, err := snap.table.MatchGRPC(r.URL.Path)
+	return err == nil
 }
 
 // begin fills in what every call over HTTP has, whatever its protocol and

@@ -25,13 +25,23 @@ func newJSONFront(f *httpFront) *jsonFront {
 	}
 }
 
-// serve serves one request.
+// serve serves one request, or gives it to the RPC front end: what looks like
+// JSON but has no route of its own may be a Connect call.
 func (f *jsonFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot) {
 	p := &jsonPeer{front: f, w: w, r: r}
+	err := snap.table.MatchHTTP(r.Method, r.URL.EscapedPath(), &p.match)
+	switch {
+	case err != nil && f.isBareConnect(r, snap):
+		f.rpc.serve(w, r, snap, protocolConnect)
+		return
+	case !f.speaks[protocolJSON]:
+		f.refuse(w, r, errWrongPort)
+		return
+	}
 	c := &p.call
 	forwardedFor := f.begin(c, protocolJSON, p, w, r)
 	limitBodyTime(w, r, f.cfg.BodyTimeout)
-	if err := snap.table.MatchHTTP(r.Method, r.URL.EscapedPath(), &p.match); err != nil {
+	if err != nil {
 		if e := notAllowed(err); e != nil && r.Method == http.MethodOptions {
 			_ = f.unrouted(r.Context(), c, nil)
 			setAllow(w.Header(), e.Allow)
