@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -164,11 +163,7 @@ func TestBadFrames(t *testing.T) {
 	} {
 		for port, addr := range map[string]string{"gRPC": r.GRPC, "HTTP": r.HTTP} {
 			t.Run(name+"/"+port, func(t *testing.T) {
-				var dialer net.Dialer
-				conn, err := dialer.DialContext(t.Context(), "tcp", addr)
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := rawConn(t, addr)
 				_, _ = io.WriteString(conn, wire)
 				_ = conn.Close()
 			})
@@ -269,13 +264,7 @@ func newFrameConn(t testing.TB, conn net.Conn) *frameConn {
 // dialFrames opens a connection to a server.
 func dialFrames(t testing.TB, addr string) *frameConn {
 	t.Helper()
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(testLimit))
+	conn := rawConn(t, addr)
 	c := newFrameConn(t, conn)
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)

@@ -342,17 +342,26 @@ func basic(app, token string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(app+":"+token))
 }
 
+// rawConn opens a connection to a port of the gateway. It ends with the test, and
+// its reads and writes have testLimit.
+func rawConn(t testing.TB, addr string) net.Conn {
+	t.Helper()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(testLimit))
+	return conn
+}
+
 // rawHTTP sends the bytes of a request that net/http's client would not send,
 // and reads one answer, body and all.
 func rawHTTP(t testing.TB, r *rig, request string) *http.Response {
 	t.Helper()
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(t.Context(), "tcp", r.HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := rawConn(t, r.HTTP)
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(testLimit))
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}

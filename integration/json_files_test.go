@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/grpc/codes"
@@ -161,13 +159,7 @@ func TestFailedDownloadOverHTTP10(t *testing.T) {
 			}
 			return outcome
 		})
-		var dialer net.Dialer
-		conn, err := dialer.DialContext(t.Context(), "tcp", r.HTTP)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(testLimit))
+		conn := rawConn(t, r.HTTP)
 		if _, err := fmt.Fprintf(conn, "GET /v1/files/a:download HTTP/1.0\r\nAuthorization: %s\r\n\r\n", r.bearer()); err != nil {
 			t.Fatal(err)
 		}

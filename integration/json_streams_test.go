@@ -199,7 +199,7 @@ func TestSlowReaderOfAStream(t *testing.T) {
 	})
 	for _, accept := range []string{"*/*", "text/event-stream"} {
 		sent.Store(0)
-		conn := rawConn(t, r)
+		conn := rawConn(t, r.HTTP)
 		_, _ = fmt.Fprintf(conn, "GET /v1/echo:stream HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nAccept: %s\r\n\r\n", r.bearer(), accept)
 		stuck, since := int64(-1), time.Now()
 		gatewaytest.Eventually(t, func() error {

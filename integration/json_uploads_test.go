@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -173,7 +172,7 @@ func TestClientStreamRefusedEarly(t *testing.T) {
 	})
 	// And a caller that sends without end is not waited for.
 	t.Run("without end", func(t *testing.T) {
-		conn := rawConn(t, r)
+		conn := rawConn(t, r.HTTP)
 		_, _ = fmt.Fprintf(conn, "POST /v1/echo:collect HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nTransfer-Encoding: chunked\r\n\r\n", r.bearer())
 		sent := make(chan struct{})
 		go func() {
@@ -193,18 +192,6 @@ func TestClientStreamRefusedEarly(t *testing.T) {
 	})
 }
 
-func rawConn(t testing.TB, r *rig) net.Conn {
-	t.Helper()
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(t.Context(), "tcp", r.HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(testLimit))
-	return conn
-}
-
 // A refusal before anything of a stream is read, here for want of a credential,
 // does not wait for the rest of it either.
 func TestClientStreamWithoutCredential(t *testing.T) {
@@ -220,7 +207,7 @@ func TestClientStreamWithoutCredential(t *testing.T) {
 		_ = resp.Body.Close()
 	})
 	// Who asks before sending is told not to.
-	conn := rawConn(t, r)
+	conn := rawConn(t, r.HTTP)
 	_, _ = io.WriteString(conn, "POST /v1/echo:collect HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n")
 	reader := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(reader, nil)

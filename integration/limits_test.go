@@ -5,11 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -99,11 +97,7 @@ func TestSlowBody(t *testing.T) {
 	untouched(t, b)
 	r.do(t, r.http2, "POST", "/v1/echo", "{}", "Authorization", r.bearer()).ok(t, "")
 
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(t.Context(), "tcp", r.HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := rawConn(t, r.HTTP)
 	fmt.Fprintf(conn, "%sContent-Length: 100\r\n\r\n{\"text\":", head)
 	_ = conn.Close()
 	r.WaitLog(`"code":`, `"/v1/echo"`)
@@ -281,13 +275,7 @@ func TestSlowReaderHoldsBackItsOwnStream(t *testing.T) {
 func TestSlowHeaders(t *testing.T) {
 	t.Parallel()
 	r, b := newEchoRig(t, "", "http: {address: '127.0.0.1:0', read_header_timeout: 100ms}\n")
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(t.Context(), "tcp", r.HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(testLimit))
+	conn := rawConn(t, r.HTTP)
 	fmt.Fprint(conn, "GET /v1/echo HTTP/1.1\r\nHost")
 	if text, err := bufio.NewReader(conn).ReadString(0); err != io.EOF {
 		t.Errorf("%q, %v", text, err)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 	"google.golang.org/grpc/codes"
@@ -413,14 +412,8 @@ const emptyMessage = "\x81\x82\x00\x00\x00\x00{}"
 // rawSocket opens a WebSocket and leaves its frames to the test.
 func (r *rig) rawSocket(t testing.TB, target string) net.Conn {
 	t.Helper()
-	dialer := net.Dialer{Timeout: testLimit}
-	conn, err := dialer.DialContext(t.Context(), "tcp", r.HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(testLimit))
-	_, err = io.WriteString(conn, "GET "+target+" HTTP/1.1\r\nHost: gateway\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"+
+	conn := rawConn(t, r.HTTP)
+	_, err := io.WriteString(conn, "GET "+target+" HTTP/1.1\r\nHost: gateway\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"+
 		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nAuthorization: "+r.bearer()+"\r\n\r\n")
 	if err != nil {
 		t.Fatal(err)
