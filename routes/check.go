@@ -8,20 +8,10 @@ import (
 	"github.com/rpcgate/rpcgate/routes/template"
 )
 
-// CheckRoute checks what can be known of a config route without descriptors:
-// the form of its HTTP rule, and the grammar of its templates. It gives all
-// faults, joined, each a *[Fault]; their keys are relative to the route, as in
-// "http.get".
-func CheckRoute(r config.Route) error {
-	if r.HTTP == nil {
-		return nil
-	}
-	_, faults := configBindings(r.HTTP, "http")
-	return joinFaults(faults)
-}
-
-// CheckRoutes does the same for all routes of a config, with keys such as
-// "routes[2].http.get", and finds conflicts between them.
+// CheckRoutes checks what can be known of a config's routes without descriptors:
+// the form of their HTTP rules, the grammar of their templates, and conflicts
+// between them. It gives all faults, joined, each a *[Fault] with a key such as
+// "routes[2].http.get".
 func CheckRoutes(routes []config.Route) error {
 	var faults []*Fault
 	var tree template.Tree

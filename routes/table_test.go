@@ -150,10 +150,10 @@ func TestCheckRoutes(t *testing.T) {
 			t.Errorf("got %s\nwant %s", got[i], want[i])
 		}
 	}
-	if err := CheckRoute(routes[0]); err != nil {
+	if err := CheckRoutes(routes[:1]); err != nil {
 		t.Error(err)
 	}
-	if err := CheckRoute(routes[1]); err == nil || !strings.HasPrefix(err.Error(), "http.additional_bindings[0].post: ") {
+	if err := CheckRoutes(routes[1:2]); err == nil || !strings.HasPrefix(err.Error(), "routes[0].http.additional_bindings[0].post: ") {
 		t.Error(err)
 	}
 }
