@@ -3,7 +3,7 @@ package config
 import "time"
 
 // Backend is a named upstream gRPC service group. Exactly one of Endpoints,
-// Etcd and Target says where it is; exactly one of Reflection, Protoset and
+// Etcd, Consul, Kubernetes and Target says where it is; exactly one of Reflection, Protoset and
 // Proto says what it serves.
 type Backend struct {
 	// Its name in routes, logs and metrics.
@@ -12,6 +12,10 @@ type Backend struct {
 	Endpoints []string `yaml:"endpoints"`
 	// Its addresses are found in etcd.
 	Etcd *BackendEtcd `yaml:"etcd"`
+	// Its addresses are found in Consul.
+	Consul *BackendConsul `yaml:"consul"`
+	// Its addresses are found in Kubernetes.
+	Kubernetes *BackendKubernetes `yaml:"kubernetes"`
 	// Any other gRPC target: dns:///host:port, unix:/path, xds:///name.
 	Target string `yaml:"target"`
 	// Speak TLS to it; absent: clear text.
@@ -56,8 +60,18 @@ type Backend struct {
 
 	// When to stop calling a sick method for a while.
 	Breaker Breaker `yaml:"breaker"`
+	// When a call is tried again.
+	Retry Retry `yaml:"retry"`
+	// How many calls may be in flight.
+	Concurrency Concurrency `yaml:"concurrency"`
 	// How an endpoint is picked.
 	Balancer Balancer `yaml:"balancer"`
+	// When an endpoint is taken out of use for a while.
+	Ejection Ejection `yaml:"ejection"`
+	// Asking endpoints for their health.
+	HealthCheck HealthCheck `yaml:"health_check"`
+	// Sends some calls to some endpoints. A route's own canaries take the place of these.
+	Canary []Canary `yaml:"canary"`
 	// How connections are shared between callers.
 	Pool Pool `yaml:"pool"`
 	// How one connection is made and kept.
@@ -96,8 +110,11 @@ type JSON struct {
 	DiscardUnknown bool `yaml:"discard_unknown" default:"true"`
 }
 
-// Breaker guards each method of a backend, for all credentials together.
+// Breaker guards each method of a backend.
 type Breaker struct {
+	// Whose failures open it, and for whom. method: all callers' of the method. app: one app's failures open it for
+	// that app alone.
+	Scope string `yaml:"scope" default:"method" enum:"method,app"`
 	// adaptive: sheds a growing share of the calls as more of them fail (SRE book, client-side throttling).
 	// threshold: opens after a run or a share of failures. off: never.
 	Kind string `yaml:"kind" default:"adaptive" enum:"adaptive,threshold,off"`
@@ -133,16 +150,6 @@ type ThresholdBreaker struct {
 	OpenTimeout time.Duration `yaml:"open_timeout" default:"5s" min:"1ms"`
 	// How many probes may run at once, and must succeed, before it closes.
 	HalfOpenProbes uint32 `yaml:"half_open_probes" default:"1" min:"1"`
-}
-
-// Balancer picks the endpoint of each call.
-type Balancer struct {
-	// p2c_ewma: the better of two at random, by latency and load (zRPC's). round_robin: in turn. least_request:
-	// the fewest calls in flight of some at random. ring_hash: by a hash of the app, so that an app keeps its
-	// endpoint. pick_first: the first that answers.
-	Policy string `yaml:"policy" default:"p2c_ewma" enum:"p2c_ewma,round_robin,least_request,ring_hash,pick_first"`
-	// For ring_hash: the metadata key whose value is hashed; empty: the caller's app id.
-	HashHeader string `yaml:"hash_header"`
 }
 
 // Pool says how connections are shared between callers.

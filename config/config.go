@@ -25,6 +25,10 @@ type Config struct {
 	Redis Redis `yaml:"redis"`
 	// The etcd that backends are found in. Needed where a backend or `register` names a key.
 	Etcd Etcd `yaml:"etcd"`
+	// The Consul that backends are found in.
+	Consul Consul `yaml:"consul"`
+	// The Kubernetes that backends are found in.
+	Kubernetes Kubernetes `yaml:"kubernetes"`
 	// How credentials are verified.
 	Auth Auth `yaml:"auth"`
 	// What is logged.
@@ -32,6 +36,12 @@ type Config struct {
 	// Whether errors that the gateway itself makes have details: a google.rpc.ErrorInfo with the reason, and where there
 	// is more to say, what field was bad or when to try again. Without them they are as bare as a plain gRPC server's.
 	ErrorInfo bool `yaml:"error_info" default:"true"`
+	// Tell callers how many attempts their call had (x-rpcgate-attempts) and which endpoint served it
+	// (x-rpcgate-endpoint): off, attempts, or endpoint for both. An endpoint's address says something of the network
+	// behind the gateway.
+	CallInfo string `yaml:"call_info" default:"off" enum:"off,attempts,endpoint"`
+	// When the gateway sheds calls.
+	Overload Overload `yaml:"overload"`
 	// How the gateway stops.
 	Shutdown Shutdown `yaml:"shutdown"`
 	// Registers the gateway itself in etcd, so that zRPC clients can find it.

@@ -15,6 +15,26 @@ type Route struct {
 	Auth string `yaml:"auth" enum:",required,none"`
 	// How long a call may take, in place of the backend's timeout; 0: as the backend says.
 	Timeout time.Duration `yaml:"timeout"`
+	// The method may be called again with the same request without doing anything twice. Methods whose
+	// idempotency_level says so need it not.
+	Idempotent bool `yaml:"idempotent" default:"false"`
+	// A call with the header Idempotency-Key is one that may be repeated: the backend tells by it that it has served
+	// the call before. The header is passed on.
+	IdempotencyKey bool `yaml:"idempotency_key" default:"false"`
+	// How many attempts a call may have, in place of the backend's retry.max_attempts; 0: as the backend says.
+	MaxAttempts int `yaml:"max_attempts" default:"0" max:"10"`
+	// Which calls are shed last when there are too many: low, normal, high or critical; empty: normal.
+	Priority string `yaml:"priority" enum:",low,normal,high,critical"`
+	// What answers when the backend cannot.
+	Fallback *Fallback `yaml:"fallback"`
+	// Reads from the response whether the call was a success.
+	Outcome *Outcome `yaml:"outcome"`
+	// Where a call goes: one endpoint of the backend, or all of them.
+	To string `yaml:"to" enum:",one,all"`
+	// For to: all.
+	FanOut *FanOut `yaml:"fan_out"`
+	// Sends some calls to some endpoints, in place of the backend's canary.
+	Canary []Canary `yaml:"canary"`
 	// Write request and response bodies into the access log. They may hold personal data.
 	LogBodies bool `yaml:"log_bodies" default:"false"`
 	// Take application/x-www-form-urlencoded bodies, too.

@@ -34,7 +34,8 @@ func (v *validator) backends(c *Config) {
 
 func (v *validator) backend(b *Backend, section string) {
 	v.exactlyOne(section, "where it is", []option{
-		{"endpoints", len(b.Endpoints) > 0}, {"etcd", b.Etcd != nil}, {"target", b.Target != ""},
+		{"endpoints", len(b.Endpoints) > 0}, {"etcd", b.Etcd != nil}, {"consul", b.Consul != nil},
+		{"kubernetes", b.Kubernetes != nil}, {"target", b.Target != ""},
 	})
 	v.addresses(b.Endpoints, section+".endpoints", dialAddress)
 	if b.Etcd != nil {

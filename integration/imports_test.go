@@ -37,11 +37,13 @@ openapi/page      <-
                      # shows any document; knows nothing of routes
 discovery         <- config
                      # addresses; knows nothing of what is called there, so that servers can register with it alone
-rpcproxy/balancer <- config
+rpcproxy/balancer <- config rpcproxy/fleet
                      # picks among endpoints; no credential, no route
 rpcproxy/breaker  <- config
                      # counts outcomes; any caller can use it
-rpcproxy          <- config discovery rpcproxy/balancer rpcproxy/breaker
+rpcproxy/fleet    <- config
+                     # what is known of endpoints, and the choice among them; a simulation runs it without gRPC
+rpcproxy          <- config discovery rpcproxy/balancer rpcproxy/breaker rpcproxy/fleet
                      # messages stay bytes: no routes, no transcode; the exchange it pumps is an interface of its own
 telemetry         <- config
                      # rooms take a Registerer and a Logger, never telemetry
@@ -104,6 +106,7 @@ routes    !  github.com/redis/go-redis      # who may call is auth's
 transcode !  net                            # bytes in, bytes out
 transcode !  net/http                       # 〃
 transcode !  google.golang.org/grpc         # 〃
+rpcproxy/fleet !! google.golang.org/grpc   # it decides; others connect
 rpcproxy  !  net/http                       # the caller's protocol ends at the gateway
 rpcproxy  !  github.com/redis/go-redis      # credentials are verified before
 rpcproxy  !  google.golang.org/protobuf/encoding/protojson # messages stay bytes

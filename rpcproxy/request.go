@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
 // Request says what to call and how. Forward only reads it.
@@ -29,9 +31,41 @@ type Request struct {
 	Deadline time.Time
 	// The route's own limit, in place of the backend's; 0: the backend's.
 	Timeout time.Duration
+	// The call may be repeated though something of it reached the backend.
+	Idempotent bool
+	// The method says of itself that it does nothing: it may be hedged.
+	NoSideEffects bool
+	// How many attempts there may be; 0: as the backend's configuration has it.
+	MaxAttempts int
+	// Which endpoints the call may go to; nil: any.
+	Filter *fleet.Filter
+	// What keeps its endpoint under ring_hash, in place of the app; empty: the app.
+	HashKey string
+	// Goes to this endpoint and no other, be it among those that the backend's
+	// connections use or not; empty: the balancer's choice.
+	Endpoint string
+	// Reads from the one response of a unary call whether it was a success; nil:
+	// any is.
+	Judge func(mem.BufferSlice) bool
+	// Whether a response that Judge finds to be none is a failure to the breaker.
+	JudgeCounts bool
+	// Where Forward notes how the call was served, before it gives the exchange
+	// anything; nil: nowhere.
+	Served *Served
 	// How to compress messages to the backend; empty or "identity": not at all.
 	// The compressor must be registered with grpc-go.
 	Compressor string
+}
+
+// Served is how a call was served.
+type Served struct {
+	// How many attempts were begun, hedges among them.
+	Attempts int
+	// The endpoint of the attempt whose outcome became the call's; empty: it got
+	// to none.
+	Endpoint string
+	// What Judge said.
+	Failed bool
 }
 
 // Exchange is the caller's side of one call. The gateway's call implements it.

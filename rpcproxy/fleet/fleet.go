@@ -1,0 +1,96 @@
+// Package fleet owns what a gateway knows of one backend's endpoints, over all
+// of its connections, and the choice of one for each attempt: load, latency,
+// weights, zones, ejections, health, subsets.
+//
+// It is pure decisions: no gRPC, no goroutine, no I/O, and a clock that is
+// given to it, so that a simulation runs the very code that serves calls.
+//
+// One [Fleet] stands for a backend. Discovery's list goes in by [Fleet.Update].
+// Each connection makes a [Set] of the endpoints that it has ready, whose Pick
+// makes one [Choice] at a time; [Fleet.Done] takes in how the attempt ended.
+package fleet
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rpcgate/rpcgate/config"
+)
+
+// Outcome is what an attempt says about its endpoint.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Ignored says nothing about the endpoint: its caller went away, or asked for
+	// the impossible.
+	Ignored Outcome = iota
+	// Success is an answer, whatever its content.
+	Success
+	// Failure is one that the endpoint, or the way to it, is to blame for.
+	Failure
+)
+
+// Clock gives the time since a fixed point, never going back.
+type Clock func() time.Duration
+
+// Info is an endpoint as discovery tells of it.
+type Info struct {
+	// host:port.
+	Address string
+	// What it registered with, flat: zone, weight, version and whatever else.
+	// Not changed after Update.
+	Metadata map[string]string
+}
+
+// Fleet is what is known of a backend's endpoints. It is safe for use by many
+// goroutines.
+type Fleet struct {
+	cfg config.Backend
+	now Clock
+
+	mu  sync.Mutex
+	all map[string]*Endpoint // by address
+
+	used atomic.Pointer[[]*Endpoint]
+}
+
+// New makes a fleet without endpoints.
+func New(cfg config.Backend, now Clock) (*Fleet, error) {
+	f := &Fleet{cfg: cfg, now: now, all: map[string]*Endpoint{}}
+	f.used.Store(&[]*Endpoint{})
+	return f, nil
+}
+
+// Update takes discovery's whole list, and returns the endpoints that this
+// gateway is to connect to, in the list's order. What is known of an endpoint
+// stays while it is in the list.
+func (f *Fleet) Update(list []Info) []*Endpoint {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	used := make([]*Endpoint, 0, len(list))
+	all := make(map[string]*Endpoint, len(list))
+	for _, info := range list {
+		e := f.all[info.Address]
+		if e == nil {
+			e = &Endpoint{address: info.Address}
+		}
+		e.info.Store(&info)
+		all[info.Address] = e
+		used = append(used, e)
+	}
+	f.all = all
+	f.used.Store(&used)
+	return used
+}
+
+// Endpoints are those that this gateway connects to.
+func (f *Fleet) Endpoints() []*Endpoint { return *f.used.Load() }
+
+// Done takes in how the attempt ended that c was made for, and how long it took
+// to be answered; 0: that says nothing, as of a stream. It does nothing where
+// no endpoint was chosen, and once only.
+func (f *Fleet) Done(c *Choice, o Outcome, latency time.Duration) {
+	c.Endpoint = nil
+}
