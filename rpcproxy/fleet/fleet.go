@@ -11,6 +11,7 @@
 package fleet
 
 import (
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,8 +48,9 @@ type Info struct {
 // Fleet is what is known of a backend's endpoints. It is safe for use by many
 // goroutines.
 type Fleet struct {
-	cfg config.Backend
-	now Clock
+	cfg  config.Backend
+	now  Clock
+	rand func() uint64
 
 	mu  sync.Mutex
 	all map[string]*Endpoint // by address
@@ -56,9 +58,26 @@ type Fleet struct {
 	used atomic.Pointer[[]*Endpoint]
 }
 
+// Options is what a [Fleet] needs besides its configuration. The zero value
+// works.
+type Options struct {
+	// nil: the time since New.
+	Now Clock
+	// Random bits, for use by many goroutines; nil: math/rand/v2's, which are
+	// the processor's own.
+	Rand func() uint64
+}
+
 // New makes a fleet without endpoints.
-func New(cfg config.Backend, now Clock) (*Fleet, error) {
-	f := &Fleet{cfg: cfg, now: now, all: map[string]*Endpoint{}}
+func New(cfg config.Backend, o Options) (*Fleet, error) {
+	if o.Now == nil {
+		start := time.Now()
+		o.Now = func() time.Duration { return time.Since(start) }
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Uint64
+	}
+	f := &Fleet{cfg: cfg, now: o.Now, rand: o.Rand, all: map[string]*Endpoint{}}
 	f.used.Store(&[]*Endpoint{})
 	return f, nil
 }
