@@ -79,11 +79,12 @@ func withChannelz(next http.Handler) http.Handler {
 // beside it, for people: a sick backend must not take the gateway out of
 // service for the others.
 func (g *Gateway) serveReady(w http.ResponseWriter, _ *http.Request) {
+	backends := g.current().backends
 	answer := struct {
 		Ready    bool            `json:"ready"`
 		Backends map[string]bool `json:"backends"`
-	}{g.ready.on.Load(), make(map[string]bool, len(g.backends))}
-	for name, b := range g.backends {
+	}{g.ready.on.Load(), make(map[string]bool, len(backends))}
+	for name, b := range backends {
 		answer.Backends[name] = b.Healthy()
 	}
 	code := http.StatusOK

@@ -31,6 +31,19 @@ type descriptors struct {
 	inputs []routes.Input // by backend, in the config's order
 }
 
+// known are the descriptors of each backend that has some, by name.
+func (d *descriptors) known() map[string]*routes.Descriptors {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := make(map[string]*routes.Descriptors, len(d.inputs))
+	for _, in := range d.inputs {
+		if in.Descriptors != nil {
+			known[in.Backend.Name] = in.Descriptors
+		}
+	}
+	return known
+}
+
 // loadDescriptors reads what lies on disk. Backends that are asked by reflection stay
 // without descriptors until watch has them.
 func loadDescriptors(ctx context.Context, backends []config.Backend) ([]routes.Input, error) {

@@ -75,9 +75,9 @@ func newEchoFrontOf(t testing.TB, backend config.Backend) *httpFront {
 	g.accessLog = telemetry.NewAccessLog(g.log, config.Log{SlowThreshold: time.Minute})
 	g.unroutedCalls = newUnroutedObservers(g.calls)
 	g.ready.on.Store(true)
-	g.backends = map[string]*rpcproxy.Backend{"echo": nil}
+	echo := generation{cfg: g.cfg, backends: map[string]*rpcproxy.Backend{"echo": nil}}
 	backend.Auth = "none"
-	snap, err := g.build([]routes.Input{{Backend: backend, Descriptors: files}})
+	snap, err := g.build(echo, nil, []routes.Input{{Backend: backend, Descriptors: files}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -33,7 +32,7 @@ type Gateway struct {
 	cfg      *config.Config
 	log      *slog.Logger
 	verifier Verifier
-	backends map[string]*rpcproxy.Backend
+	begin    generation // what Run begins with
 
 	calls         *telemetry.Calls
 	unroutedCalls *observers
@@ -41,8 +40,10 @@ type Gateway struct {
 	accessLog     *telemetry.AccessLog
 
 	snapshot atomic.Pointer[snapshot]
+	reloads  chan reloading
 	ready    readiness
 	started  chan struct{}
+	stopping chan struct{} // closed when no more reloads are taken
 	servers  []*server
 	serving  sync.WaitGroup // the servers' goroutines
 	health   *healthServer  // nil without a gRPC listener
@@ -52,17 +53,17 @@ type Gateway struct {
 // New makes a gateway of a validated config. It opens no port: Run does.
 func New(cfg *config.Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
-		cfg: cfg, log: d.Logger, verifier: d.Verifier, backends: d.Backends,
+		cfg: cfg, log: d.Logger, verifier: d.Verifier, begin: generation{cfg: cfg, backends: d.Backends},
 		calls:        telemetry.NewCalls(d.Registerer),
 		authOutcomes: telemetry.NewAuth(d.Registerer),
 		accessLog:    telemetry.NewAccessLog(d.Logger, cfg.Log),
+		reloads:      make(chan reloading),
 		started:      make(chan struct{}),
+		stopping:     make(chan struct{}),
 	}
 	g.unroutedCalls = newUnroutedObservers(g.calls)
-	for _, b := range cfg.Backends {
-		if d.Backends[b.Name] == nil {
-			return nil, fmt.Errorf("backend %q is configured but was not given", b.Name)
-		}
+	if err := g.begin.complete(); err != nil {
+		return nil, err
 	}
 	if err := g.newServers(d.Gatherer); err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first, err := g.build(inputs)
+	first, err := g.build(g.begin, nil, inputs)
 	if err != nil {
 		return err
 	}
@@ -122,22 +123,18 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return err
 	}
 
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	tasks := g.watchBackends(background, ctx, inputs)
+	background := context.WithoutCancel(ctx)
+	beside := g.watchBackends(background, ctx, inputs)
 	failed := g.serve()
 	g.ready.on.Store(true)
 	close(g.started)
 	g.log.Info("serving", slog.Any("http", g.HTTPAddr()), slog.Any("grpc", g.GRPCAddr()), slog.Any("admin", g.AdminAddr()))
 
-	select {
-	case <-ctx.Done():
-		err = nil
-	case err = <-failed:
-	}
+	beside, err = g.untilStopped(ctx, background, beside, failed)
 	// First, as a question to a backend that does not answer would hold its
 	// connection, and with it the drain.
-	stop()
-	err = errors.Join(err, g.drain(context.WithoutCancel(ctx)))
-	tasks.Wait()
+	beside.stop()
+	err = errors.Join(err, g.drain(background))
+	beside.tasks.Wait()
 	return err
 }

@@ -72,8 +72,9 @@ func (g *Gateway) watchHealth(ctx context.Context) {
 // serviceStatuses says of each routed service whether a backend of it is well.
 func (g *Gateway) serviceStatuses() map[string]healthpb.HealthCheckResponse_ServingStatus {
 	out := map[string]healthpb.HealthCheckResponse_ServingStatus{}
-	for backend, services := range g.snapshot.Load().services {
-		healthy := g.backends[backend].Healthy()
+	s := g.snapshot.Load()
+	for backend, services := range s.services {
+		healthy := s.backends[backend].Healthy()
 		for _, service := range services {
 			if healthy {
 				out[service] = healthpb.HealthCheckResponse_SERVING

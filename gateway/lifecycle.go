@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/rpcgate/rpcgate/config"
-	"github.com/rpcgate/rpcgate/routes"
 )
 
 // Names of the listeners, in logs and errors.
@@ -186,7 +185,7 @@ func (g *Gateway) drain(ctx context.Context) error {
 	}
 	calls.Wait()
 	var backends sync.WaitGroup
-	for name, b := range g.backends {
+	for name, b := range g.current().backends {
 		backends.Go(func() {
 			if err := b.Shutdown(ctx); err != nil {
 				g.log.Warn("backend's connections cut off", slog.String("backend", name), slog.Any("error", err))
@@ -207,48 +206,4 @@ func (g *Gateway) drainServer(ctx context.Context, s *server) {
 		g.log.Warn("drain limit reached, calls cut off", slog.String("listener", s.name), slog.Any("error", err))
 		s.close()
 	}
-}
-
-// watchBackends starts what runs beside the servers: the refresh of each
-// backend's descriptors and the health service's view of them. It returns once
-// each backend was asked once, or startWait is over, or starting ends.
-func (g *Gateway) watchBackends(ctx, starting context.Context, inputs []routes.Input) *sync.WaitGroup {
-	d := &descriptors{log: g.log, inputs: inputs, changed: func(next []routes.Input) {
-		s, err := g.build(next)
-		if err != nil {
-			g.log.Error("backends' routes do not fit together", slog.Any("error", err))
-		}
-		if s != nil {
-			g.snapshot.Store(s)
-		}
-	}}
-	var tasks, first sync.WaitGroup
-	for i, in := range inputs {
-		if !in.Backend.Reflection {
-			continue
-		}
-		backend := g.backends[in.Backend.Name]
-		first.Add(1)
-		tasks.Go(func() {
-			d.watch(ctx, i, in.Backend, func(ctx context.Context) (*routes.Descriptors, error) {
-				return routes.Load(ctx, in.Backend, backend.AcquireShared)
-			}, first.Done)
-		})
-	}
-	if g.health != nil {
-		tasks.Go(func() { g.watchHealth(ctx) })
-	}
-	asked := make(chan struct{})
-	tasks.Go(func() {
-		first.Wait()
-		close(asked)
-	})
-	limit := time.NewTimer(startWait)
-	defer limit.Stop()
-	select {
-	case <-asked:
-	case <-limit.C:
-	case <-starting.Done():
-	}
-	return &tasks
 }

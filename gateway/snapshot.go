@@ -5,12 +5,32 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes"
+	"github.com/rpcgate/rpcgate/rpcproxy"
 )
 
-// snapshot is everything that a new route table changes, immutable. A call
-// loads it once, so that it never sees a mix of two.
+// generation is what a snapshot takes from the configuration that it is of. A
+// reload makes another.
+type generation struct {
+	cfg      *config.Config
+	backends map[string]*rpcproxy.Backend // by name, one for each in cfg
+}
+
+// complete tells what is missing.
+func (n generation) complete() error {
+	for _, b := range n.cfg.Backends {
+		if n.backends[b.Name] == nil {
+			return fmt.Errorf("backend %q is configured but was not given", b.Name)
+		}
+	}
+	return nil
+}
+
+// snapshot is everything that a new route table or a reload changes, immutable.
+// A call loads it once, so that it never sees a mix of two.
 type snapshot struct {
+	generation
 	table    *routes.Table
 	handlers []Handler           // by routes.Route.Index
 	rules    []*headerRules      // by routes.Route.Index
@@ -20,16 +40,17 @@ type snapshot struct {
 
 // build makes a snapshot of what is known of the backends now. Routes that do
 // not fit together are an error; the snapshot beside it is whole but for those,
-// and in what they are about it leaves the table in force as it is.
-func (g *Gateway) build(inputs []routes.Input) (*snapshot, error) {
-	table, faults := routes.Rebuild(g.Routes(), inputs, g.cfg.Routes)
+// and in what they are about it leaves the table before, which may be nil, as it
+// is.
+func (g *Gateway) build(n generation, before *routes.Table, inputs []routes.Input) (*snapshot, error) {
+	table, faults := routes.Rebuild(before, inputs, n.cfg.Routes)
 	g.warnings.tell(g.log, table.Warnings())
 	s := &snapshot{
-		table: table, handlers: make([]Handler, len(table.Routes())), rules: make([]*headerRules, len(table.Routes())),
+		generation: n, table: table, handlers: make([]Handler, len(table.Routes())), rules: make([]*headerRules, len(table.Routes())),
 		services: map[string][]string{},
 	}
 	for _, r := range table.Routes() {
-		backend, ok := g.backends[r.Backend]
+		backend, ok := n.backends[r.Backend]
 		if !ok {
 			return nil, fmt.Errorf("route %s: no backend %q", r, r.Backend)
 		}

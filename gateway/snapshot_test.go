@@ -25,15 +25,15 @@ func TestLateBackendTakesNothingOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, _, _ := newTestGateway(verifyFunc(func(auth.Credential) (*auth.Principal, error) { return nil, auth.ErrInvalid }))
-	g.backends = map[string]*rpcproxy.Backend{"evil": nil, "shop": nil}
+	both := generation{cfg: g.cfg, backends: map[string]*rpcproxy.Backend{"evil": nil, "shop": nil}}
 	evil, shop := config.DefaultBackend("evil"), config.DefaultBackend("shop")
 
-	first, err := g.build([]routes.Input{{Backend: evil}, {Backend: shop, Descriptors: files}})
+	first, err := g.build(both, nil, []routes.Input{{Backend: evil}, {Backend: shop, Descriptors: files}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.snapshot.Store(first)
-	next, err := g.build([]routes.Input{{Backend: evil, Descriptors: files}, {Backend: shop, Descriptors: files}})
+	next, err := g.build(both, g.Routes(), []routes.Input{{Backend: evil, Descriptors: files}, {Backend: shop, Descriptors: files}})
 	if err == nil {
 		t.Error("the conflict is no fault")
 	}
