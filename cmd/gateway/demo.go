@@ -87,7 +87,7 @@ func runDemo(ctx context.Context, o demoOptions, stdout io.Writer, log *slog.Log
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	err = serveConfig(ctx, cfg, log, func(gw *gateway.Gateway) error {
+	err = serveConfig(ctx, cfg, "", log, func(gw *gateway.Gateway) error {
 		ready := demoReady{
 			HTTP: dialable(gw.HTTPAddr()), GRPC: dialable(gw.GRPCAddr()), Admin: dialable(gw.AdminAddr()),
 			Redis: store.address, App: store.app, Token: store.token,

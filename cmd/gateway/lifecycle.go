@@ -13,16 +13,17 @@ import (
 	"github.com/rpcgate/rpcgate/telemetry"
 )
 
-// serveConfig runs a gateway until ctx ends and everything has come to rest.
+// serveConfig runs a gateway until ctx ends and everything has come to rest. A
+// hangup reloads cfg from file; without one, it is left alone.
 // ready is called once, when it takes calls; it may be nil.
-func serveConfig(ctx context.Context, cfg *config.Config, log *slog.Logger, ready func(*gateway.Gateway) error) error {
+func serveConfig(ctx context.Context, cfg *config.Config, file string, log *slog.Logger, ready func(*gateway.Gateway) error) error {
 	reg := telemetry.NewRegistry(currentBuild())
 	p, err := wireAll(cfg, log, reg)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	deps := gateway.Deps{Backends: p.backends, Logger: log, Registerer: reg, Gatherer: reg}
+	deps := gateway.Deps{Backends: p.out.inForce, Logger: log, Registerer: reg, Gatherer: reg}
 	if p.verifier != nil { // a nil *Verifier would be an interface that is not nil
 		deps.Verifier = p.verifier
 	}
@@ -30,14 +31,19 @@ func serveConfig(ctx context.Context, cfg *config.Config, log *slog.Logger, read
 	if err != nil {
 		return err
 	}
-	return p.run(ctx, gw, ready)
+	var beside *reloader
+	if file != "" {
+		beside = newReloader(p.out, log, file, reg)
+		defer beside.stop()
+	}
+	return p.run(ctx, gw, beside, ready)
 }
 
 // run owns the goroutines beside the gateway. The first of them that fails stops
 // the gateway. Revocations are listened to until the last call has ended;
 // registration ends with ctx, before the drain, so that no new callers come, or
 // with a gateway that stopped by itself.
-func (p *parts) run(ctx context.Context, gw *gateway.Gateway, ready func(*gateway.Gateway) error) error {
+func (p *parts) run(ctx context.Context, gw *gateway.Gateway, reload *reloader, ready func(*gateway.Gateway) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
 	var tasks sync.WaitGroup
@@ -57,6 +63,9 @@ func (p *parts) run(ctx context.Context, gw *gateway.Gateway, ready func(*gatewa
 		}
 		if ready != nil {
 			fail(ready(gw))
+		}
+		if reload != nil {
+			tasks.Go(func() { reload.run(ctx, gw) })
 		}
 		fail(p.register(ctx, gw))
 	})
@@ -80,7 +89,11 @@ func (p *parts) register(ctx context.Context, gw *gateway.Gateway) error {
 	if err != nil {
 		return fmt.Errorf("register: %w", err)
 	}
-	r, err := discovery.NewRegistration(p.etcd, discovery.RegisterOptions{
+	cli, err := p.out.etcdClient(p.cfg)
+	if err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
+	r, err := discovery.NewRegistration(cli, discovery.RegisterOptions{
 		Key: p.cfg.Register.Key, Address: address, TTL: p.cfg.Register.TTL,
 	}, p.log)
 	if err != nil {

@@ -106,7 +106,7 @@ func (p *parts) loadDescriptors(ctx context.Context) ([]routes.Input, error) {
 	var loads sync.WaitGroup
 	for i, b := range p.cfg.Backends {
 		loads.Go(func() {
-			d, err := routes.Load(ctx, b, p.backends[b.Name].AcquireShared)
+			d, err := routes.Load(ctx, b, p.out.inForce[b.Name].AcquireShared)
 			inputs[i] = routes.Input{Backend: b, Descriptors: d}
 			if err != nil {
 				faults[i] = fmt.Errorf("backend %s: %w", b.Name, err)

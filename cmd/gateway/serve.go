@@ -17,7 +17,8 @@ func newServe(takeLogs func(*slog.Logger)) *cobra.Command {
 		Short: "Serve a configuration",
 		Long: `Serve a configuration until SIGINT or SIGTERM. Then calls in flight may finish
 within shutdown.drain_timeout, and the exit status is 0. A second signal ends
-the process at once. The log goes to standard error.`,
+the process at once. SIGHUP reads the file again, and puts its backends and
+routes in force without losing a call. The log goes to standard error.`,
 		Example: `  gateway serve -c etc/gateway.yaml`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,7 +32,7 @@ the process at once. The log goes to standard error.`,
 			log := telemetry.NewLogger(cfg.Log, cmd.ErrOrStderr())
 			takeLogs(log)
 			defer runtime.KeepAlive(tuneMemory(log))
-			return serveConfig(cmd.Context(), cfg, log, nil)
+			return serveConfig(cmd.Context(), cfg, file, log, nil)
 		},
 	}
 	configFlag(cmd, &file)

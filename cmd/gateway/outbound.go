@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/resolver"
+
+	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/discovery"
+	"github.com/rpcgate/rpcgate/rpcproxy"
+)
+
+// outbound is the way out: the backends of the configuration in force, those of
+// earlier ones whose last calls go on, and what finds them.
+type outbound struct {
+	log *slog.Logger
+	reg prometheus.Registerer // may be nil
+
+	// What finds backends, made when the first one needs it.
+	finding sync.Mutex
+	etcd    *clientv3.Client
+	watches resolver.Builder
+	closers []func() // in the order of their making
+
+	mu      sync.Mutex
+	cfg     *config.Config               // in force
+	inForce map[string]*rpcproxy.Backend // by name
+	retired map[*rpcproxy.Backend]bool   // out of force, not closed yet
+	ending  sync.WaitGroup               // the retired ones' goroutines
+	closed  context.Context              //nolint:containedctx // ends the wait for the retired ones
+	close   context.CancelFunc
+}
+
+// newOutbound makes the backends of cfg. Nothing is connected to yet.
+func newOutbound(cfg *config.Config, log *slog.Logger, reg prometheus.Registerer) (*outbound, error) {
+	o := &outbound{log: log, reg: reg, cfg: &config.Config{}, retired: map[*rpcproxy.Backend]bool{}}
+	o.closed, o.close = context.WithCancel(context.Background())
+	backends, err := o.build(cfg)
+	if err != nil {
+		o.end()
+		return nil, err
+	}
+	o.cfg, o.inForce = cfg, backends
+	return o, nil
+}
+
+// build gives the backends of a configuration: those in force that it has too,
+// just as they are, and new ones.
+func (o *outbound) build(cfg *config.Config) (map[string]*rpcproxy.Backend, error) {
+	was := make(map[string]config.Backend, len(o.cfg.Backends))
+	for _, b := range o.cfg.Backends {
+		was[b.Name] = b
+	}
+	backends := make(map[string]*rpcproxy.Backend, len(cfg.Backends))
+	for _, b := range cfg.Backends {
+		if before, ok := was[b.Name]; ok && before.Same(b) {
+			backends[b.Name] = o.inForce[b.Name]
+			continue
+		}
+		made, err := o.backend(cfg, b)
+		if err != nil {
+			o.discard(backends)
+			return nil, fmt.Errorf("backend %s: %w", b.Name, err)
+		}
+		backends[b.Name] = made
+	}
+	return backends, nil
+}
+
+func (o *outbound) backend(cfg *config.Config, b config.Backend) (*rpcproxy.Backend, error) {
+	resolvers, err := o.resolvers(cfg, b)
+	if err != nil {
+		return nil, err
+	}
+	return rpcproxy.New(b, rpcproxy.Options{
+		Logger:        o.log,
+		Registerer:    o.reg,
+		Resolvers:     resolvers,
+		CancelRevoked: cfg.Auth.RevokeInFlight == "cancel",
+	})
+}
+
+// resolvers are what finds a backend.
+func (o *outbound) resolvers(cfg *config.Config, b config.Backend) ([]resolver.Builder, error) {
+	resolvers := []resolver.Builder{discovery.StaticBuilder()}
+	if b.Etcd != nil {
+		if _, err := o.etcdClient(cfg); err != nil {
+			return nil, err
+		}
+		o.finding.Lock()
+		defer o.finding.Unlock()
+		if o.watches == nil {
+			watches := discovery.NewEtcd(o.etcd, o.log)
+			o.closers = append(o.closers, watches.Close)
+			o.watches = watches.Builder()
+		}
+		resolvers = append(resolvers, o.watches)
+	}
+	return resolvers, nil
+}
+
+// etcdClient is the one of the process.
+func (o *outbound) etcdClient(cfg *config.Config) (*clientv3.Client, error) {
+	o.finding.Lock()
+	defer o.finding.Unlock()
+	if o.etcd != nil {
+		return o.etcd, nil
+	}
+	cli, err := discovery.Dial(cfg.Etcd)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	o.etcd = cli
+	o.closers = append(o.closers, func() {
+		if err := cli.Close(); err != nil && !errors.Is(err, context.Canceled) {
+			o.log.Warn("not closed cleanly", slog.String("part", "etcd client"), slog.Any("error", err))
+		}
+	})
+	return cli, nil
+}
+
+// discard closes those of a map that are not in force.
+func (o *outbound) discard(backends map[string]*rpcproxy.Backend) {
+	for name, b := range backends {
+		if o.inForce[name] != b {
+			o.closeBackend(b)
+		}
+	}
+}
+
+// replace puts other backends in force. Those that go take their last calls for
+// linger, then those in flight may end within drain.
+func (o *outbound) replace(cfg *config.Config, next map[string]*rpcproxy.Backend, linger, drain time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for name, b := range o.inForce {
+		if next[name] != b {
+			o.retired[b] = true
+			o.ending.Go(func() { o.retire(b, linger, drain) })
+		}
+	}
+	o.cfg, o.inForce = cfg, maps.Clone(next)
+}
+
+func (o *outbound) retire(b *rpcproxy.Backend, linger, drain time.Duration) {
+	wait := time.NewTimer(linger)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-o.closed.Done():
+	}
+	ctx, cancel := context.WithTimeout(o.closed, drain)
+	defer cancel()
+	if err := b.Shutdown(ctx); err != nil {
+		o.log.Warn("calls of a backend that was taken out of the configuration were cut off",
+			slog.String("backend", b.Name()), slog.Any("error", err))
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.retired, b)
+}
+
+// revoke closes the connections of a credential that is no longer valid.
+func (o *outbound) revoke(r auth.Revocation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, b := range o.inForce {
+		b.Revoke(r.App, r.TokenID)
+	}
+	for b := range o.retired {
+		b.Revoke(r.App, r.TokenID)
+	}
+}
+
+func (o *outbound) closeBackend(b *rpcproxy.Backend) {
+	if err := b.Close(); err != nil {
+		o.log.Warn("not closed cleanly", slog.String("part", "backend "+b.Name()), slog.Any("error", err))
+	}
+}
+
+// end closes everything.
+func (o *outbound) end() {
+	o.close()
+	o.ending.Wait()
+	for _, b := range o.inForce {
+		o.closeBackend(b)
+	}
+	for i := len(o.closers) - 1; i >= 0; i-- {
+		o.closers[i]()
+	}
+}
