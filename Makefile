@@ -42,6 +42,7 @@ lint: $(BIN)/golangci-lint ## go vet, golangci-lint, and whether generated code 
 	$(PROTOGEN) $(SHOP) -check $(SHOP_PROTOS)
 	$(PROTOGEN) $(ORDER) -check order.proto
 	$(PROTOGEN) $(CATALOG) -check catalog/catalog.proto
+	$(PROTOGEN) $(LEDGER) -check ledger.proto
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target of FUZZ (./...) for FUZZTIME (10s); `make test` runs their seeds, and transcode's for 3s each
@@ -65,6 +66,7 @@ PROTOGEN := go run -C tools/protogen .
 SHOP := -proto ../../examples/shop/proto -out ../../examples/shop/shoppb
 SHOP_PROTOS := $(patsubst examples/shop/proto/%,%,$(wildcard examples/shop/proto/shop/*.proto))
 CATALOG := -proto ../../bench/proto -out ../../bench/internal/catalogpb
+LEDGER := -proto ../../integration/ledger/proto -out ../../integration/ledger/ledgerpb
 ORDER := -proto ../../transcode/internal/orderpb/proto -out ../../transcode/internal/orderpb
 
 .PHONY: generate
@@ -72,6 +74,7 @@ generate: ## the Go code of the .proto files
 	$(PROTOGEN) $(SHOP) $(SHOP_PROTOS)
 	$(PROTOGEN) $(ORDER) order.proto
 	$(PROTOGEN) $(CATALOG) catalog/catalog.proto
+	$(PROTOGEN) $(LEDGER) ledger.proto
 
 # Programs of other modules' that tests run, by the module under tools/ that
 # pins them. The tests build them themselves; built here first, that takes no

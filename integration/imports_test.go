@@ -71,6 +71,14 @@ integration/toolbuild   <-
                            # see above
 integration/testbackend <-
                            # an ordinary backend that knows nothing of the gateway
+integration/faultproxy  <-
+                           # tests alone: TCP, whatever is in it
+integration/ledger      <- integration/gatewaytest integration/process
+                           # tests alone: runs ledgerd
+integration/ledger/ledgerpb <-
+                           # generated
+integration/ledger/ledgerd <- config discovery integration/ledger/ledgerpb
+                           # a program of tests; registers as any server of a user may
 integration/protobufsuite <-
                            # tests alone
 integration/protobufsuite/testee <- config transcode
@@ -117,13 +125,13 @@ telemetry !  github.com/redis/go-redis      # it observes values it is given
 telemetry !  net/http                       # serving /metrics is the gateway's
 
 * !  github.com/alicebob/miniredis   but cmd/gateway  # 'gateway demo' needs no Redis; everything else must meet the real one's client
-* !  testing                         but integration/process integration/redistest integration/etcdtest integration/gatewaytest integration/toolbuild integration/testbackend integration/nodetest # it adds flags and weight to every binary
+* !  testing                         but integration/process integration/redistest integration/etcdtest integration/gatewaytest integration/toolbuild integration/testbackend integration/nodetest integration/faultproxy integration/ledger integration/chaos integration/netns # it adds flags and weight to every binary
 * !  math/rand                                        # one global generator that anybody may seed; math/rand/v2 has none
 * !  log                                              # rooms are given a *slog.Logger
 * !  io/ioutil                                        # deprecated
 * !  github.com/golang/protobuf                       # superseded by google.golang.org/protobuf
 * !  github.com/prometheus/client_golang/prometheus/promauto # registers globally; rooms are given a Registerer
-* !  unsafe                          but examples/shop/shoppb transcode/internal/orderpb # generated code alone
+* !  unsafe                          but examples/shop/shoppb transcode/internal/orderpb integration/ledger/ledgerpb # generated code alone
 * !  plugin                                           # nothing is loaded at run time
 `
 
