@@ -30,6 +30,8 @@ type Gateway struct {
 	tb testing.TB
 
 	HTTP, GRPC, Admin string // host:port
+
+	file string // its config
 }
 
 // ports are put before every test's config: listeners on free ports, a log that
@@ -59,7 +61,7 @@ func Serve(tb testing.TB, config string) *Gateway {
 	if err := os.WriteFile(file, []byte(ports(config)+config), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	g := &Gateway{tb: tb, Process: process.Start(tb, Binary(tb, "cmd/gateway"), "serve", "-c", file)}
+	g := &Gateway{tb: tb, file: file, Process: process.Start(tb, Binary(tb, "cmd/gateway"), "serve", "-c", file)}
 	var at struct{ HTTP, GRPC, Admin string }
 	if err := g.AwaitReady(func() error {
 		line, ok := lineWith(g.Output(), `"msg":"serving"`)
@@ -72,6 +74,26 @@ func Serve(tb testing.TB, config string) *Gateway {
 	}
 	g.HTTP, g.GRPC, g.Admin = at.HTTP, at.GRPC, at.Admin
 	return g
+}
+
+// Reload has the gateway read another config, and tells whether it took it.
+func (g *Gateway) Reload(config string) bool {
+	g.tb.Helper()
+	if err := os.WriteFile(g.file, []byte(ports(config)+config), 0o600); err != nil {
+		g.tb.Fatal(err)
+	}
+	const name = "rpcgate_config_reloads_total"
+	taken, refused := g.Metric(name, "result", "ok"), g.Metric(name, "result", "error")
+	g.Signal(syscall.SIGHUP)
+	took := false
+	Eventually(g.tb, func() error {
+		took = g.Metric(name, "result", "ok") > taken
+		if !took && g.Metric(name, "result", "error") == refused {
+			return errors.New("it has not reloaded yet")
+		}
+		return nil
+	})
+	return took
 }
 
 // WaitLog returns the first line of the gateway's log that has all of parts.
