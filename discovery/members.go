@@ -21,20 +21,12 @@ type kv struct {
 
 // members turns what etcd says of one key into the endpoints that are told to
 // gRPC. It is a plain value without clock or lock: its owner says what time it is.
-//
-// An endpoint that is removed while others remain is gone at once. When the
-// last one goes, all that were known are held for the grace period, beside
-// those that come (back) meanwhile: a store that lost its content, a burst of
-// expired leases, or a key that is deleted and written again must neither empty
-// the list nor put the whole load on the first instance to return.
 type members struct {
+	grace
 	layout layout
-	grace  time.Duration
 	log    *slog.Logger
 
-	live map[string]member       // by etcd key
-	last []endpoint              // the sorted endpoints of live when it was last looked at
-	held map[string]heldEndpoint // by address
+	live map[string]member // by etcd key
 }
 
 type member struct {
@@ -43,16 +35,8 @@ type member struct {
 	ok       bool // the value was understood
 }
 
-type heldEndpoint struct {
-	endpoint endpoint
-	until    time.Time
-}
-
-func newMembers(l layout, grace time.Duration, log *slog.Logger) *members {
-	return &members{
-		layout: l, grace: grace, log: log,
-		live: make(map[string]member), held: make(map[string]heldEndpoint),
-	}
+func newMembers(l layout, period time.Duration, log *slog.Logger) *members {
+	return &members{grace: newGrace(period), layout: l, log: log, live: make(map[string]member)}
 }
 
 // put notes a registration that is new or changed. A value that cannot be
@@ -99,49 +83,7 @@ func (m *members) replace(listed []kv) bool {
 
 // settle returns the sorted endpoints to tell gRPC of, after all changes that
 // came together were noted.
-func (m *members) settle(now time.Time) []endpoint {
-	current := m.current()
-	if len(current) == 0 {
-		for _, e := range m.last {
-			m.held[e.address] = heldEndpoint{e, now.Add(m.grace)}
-		}
-	}
-	m.last = current
-	maps.DeleteFunc(m.held, func(_ string, h heldEndpoint) bool { return !now.Before(h.until) })
-	for _, e := range current {
-		delete(m.held, e.address)
-	}
-	if len(m.held) == 0 {
-		return current
-	}
-	told := slices.Clone(current)
-	for _, h := range m.held {
-		told = append(told, h.endpoint)
-	}
-	slices.SortFunc(told, byAddress)
-	return told
-}
-
-// extendGrace lets what is held stay for a whole grace period from now: while
-// etcd could not be asked, nobody could register again.
-func (m *members) extendGrace(now time.Time) {
-	for address, h := range m.held {
-		h.until = now.Add(m.grace)
-		m.held[address] = h
-	}
-}
-
-// nextExpiry is when settle will have less to tell though nothing changed;
-// zero: never.
-func (m *members) nextExpiry() time.Time {
-	var next time.Time
-	for _, h := range m.held {
-		if next.IsZero() || h.until.Before(next) {
-			next = h.until
-		}
-	}
-	return next
-}
+func (m *members) settle(now time.Time) []endpoint { return m.grace.settle(m.current(), now) }
 
 // current returns the endpoints of the live registrations, sorted, each address
 // once: a restarted instance's old registration may stand beside its new one,

@@ -46,7 +46,7 @@ func (w *watch) compare(ctx context.Context) (restart bool, err error) {
 	}
 	now := time.Now()
 	if w.lost {
-		w.members.extendGrace(now)
+		w.members.extend(now)
 	}
 	restart = w.members.replace(kvs) || listed.Header.Revision < w.revision
 	w.listed, w.revision = now, listed.Header.Revision
