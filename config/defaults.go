@@ -22,6 +22,13 @@ func DefaultBackend(name string) Backend {
 	return b
 }
 
+// DefaultFanOut is that of a route with to: all that says no more.
+func DefaultFanOut() FanOut {
+	f := FanOut{}
+	setDefaults(reflect.ValueOf(&f).Elem())
+	return f
+}
+
 // setDefaults sets the defaults of a section and of the sections in it. What is
 // optional (pointers, list elements) gets its own when it is made.
 func setDefaults(section reflect.Value) {

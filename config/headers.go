@@ -8,7 +8,7 @@ import "strings"
 //
 // A route's rules come after its backend's, and win. Out of their reach are
 // credentials, hop-by-hop headers, and what the gateway, gRPC and HTTP
-// themselves say (grpc-*, content-type, x-forwarded-*, x-request-id and the like).
+// themselves say (grpc-*, content-type, x-forwarded-*, x-rpcgate-*, x-request-id and the like).
 type Headers struct {
 	// Rules for what callers send to the backend.
 	Request HeaderRules `yaml:"request"`
@@ -67,7 +67,7 @@ func ReservedHeader(name string) bool {
 	case 's':
 		return strings.HasPrefix(name, "sec-websocket-")
 	case 'x':
-		return strings.HasPrefix(name, "x-forwarded-")
+		return strings.HasPrefix(name, "x-forwarded-") || strings.HasPrefix(name, "x-rpcgate-")
 	}
 	return false
 }

@@ -52,6 +52,7 @@ func (v *validator) backend(b *Backend, section string) {
 	v.timeouts(b, section)
 	v.breaker(&b.Breaker, section+".breaker")
 	v.headers(&b.Headers, section+".headers")
+	v.canaries(b.Canary, section+".canary")
 	if key := section + ".balancer.hash_header"; b.Balancer.HashHeader != "" && !isMetadataKey(b.Balancer.HashHeader) {
 		v.fault(key, "%s is not a metadata key: lower-case letters, digits, dashes, dots and underscores", v.show(key, b.Balancer.HashHeader))
 	}

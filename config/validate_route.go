@@ -16,12 +16,13 @@ func (v *validator) routes(c *Config) {
 		}
 		v.routeBackend(c, r, section)
 		v.headers(&r.Headers, section+".headers")
+		v.routePolicies(c, r, section)
 		if r.HTTP != nil {
 			v.httpRule(r.HTTP, section+".http", 0)
 			continue
 		}
-		if r.Backend == "" && r.Auth == "" && r.Timeout == 0 && !r.LogBodies && !r.Forms && r.Headers.IsZero() {
-			v.missing(section, "does nothing: it has neither http, nor backend, auth, timeout, log_bodies, forms or headers")
+		if r.Backend == "" && !r.setsPolicy() {
+			v.missing(section, "does nothing: it has neither http, nor backend, nor any policy such as auth, timeout or headers")
 		}
 		id := [2]string{r.Backend, r.Method}
 		if first, ok := policies[id]; ok {
