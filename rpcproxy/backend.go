@@ -13,6 +13,7 @@ import (
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
 	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
+	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
 // Options is what a [Backend] needs besides its configuration.
@@ -41,12 +42,14 @@ type Backend struct {
 	log    *slog.Logger
 
 	pool          *Pool
+	fleet         *fleet.Fleet
 	methods       *methods
 	metrics       *metrics
 	run           step
 	callOptions   []grpc.CallOption // of every call; shared, only read
 	attach        bool              // calls carry their credential
 	hashApps      bool              // the balancer wants the app
+	hashKeys      bool              // the balancer wants a hash of what keeps its endpoint
 	markStreams   bool              // the balancer wants to know the streams
 	cancelRevoked bool
 
@@ -81,10 +84,15 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 		},
 		attach:        cfg.Credentials != "drop",
 		hashApps:      balancer.NeedsHashKey(cfg.Balancer),
+		hashKeys:      cfg.Balancer.Policy == "ring_hash",
 		markStreams:   balancer.NeedsStreams(cfg.Balancer),
 		cancelRevoked: o.CancelRevoked,
 	}
 	if _, err := breaker.New(cfg.Breaker); err != nil { // its faults show now, not with the first call
+		return nil, err
+	}
+	b.fleet, err = fleet.New(cfg, fleet.Options{})
+	if err != nil {
 		return nil, err
 	}
 	b.pool, err = newPool(cfg.Pool, d.dial, m.poolObserver(cfg.Name))
@@ -120,14 +128,14 @@ func (b *Backend) Forward(ctx context.Context, r *Request, ex Exchange) error {
 	if err != nil {
 		return err
 	}
-	a := &attempt{backend: b, method: m, request: r, ex: ex, caller: ctx}
+	c := newCall(b, m, r, ex, ctx)
 	if !r.ClientStreams {
-		if err := a.receiveOnly(); err != nil {
+		if err := c.receiveOnly(); err != nil {
 			return err
 		}
-		defer a.in.Free()
+		defer c.free()
 	}
-	return b.run(ctx, a)
+	return b.run(ctx, c)
 }
 
 // withHashKey tells the balancer whose call it is, where it wants to know.

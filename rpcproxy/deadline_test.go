@@ -31,14 +31,14 @@ func TestToldDeadline(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(tt.left))
 				defer cancel()
-				deadline, ok := withToldDeadline(ctx, tt.step).Deadline()
+				deadline, ok := (&attemptContext{Context: ctx, step: tt.step}).Deadline()
 				if got := time.Until(deadline); !ok || got != tt.want {
 					t.Errorf("told %v, %v; want %v", got, ok, tt.want)
 				}
 			})
 		})
 	}
-	if deadline, ok := withToldDeadline(t.Context(), ms).Deadline(); ok {
+	if deadline, ok := (&attemptContext{Context: t.Context(), step: ms}).Deadline(); ok {
 		t.Errorf("told %v where there is no deadline", deadline)
 	}
 }

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
+	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
 func TestUnary(t *testing.T) {
@@ -430,16 +432,38 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
-// The balancer is told of streams where it measures latency.
+// The balancer is told of streams, whose latency says nothing.
 func TestStreamsAreMarked(t *testing.T) {
-	for _, policy := range []string{"p2c_ewma", "round_robin"} {
-		b := newBackend(t, "127.0.0.1:1", func(c *config.Backend) { c.Balancer.Policy = policy }, Options{})
-		for _, r := range roads() {
-			a := &attempt{backend: b, request: &r}
-			want := policy == "p2c_ewma" && a.streams()
-			if marked := a.outgoing(t.Context()) != t.Context(); marked != want {
-				t.Errorf("%s, %s: marked %v, want %v", policy, road(r), marked, want)
-			}
+	b := newBackend(t, "127.0.0.1:1", nil, Options{})
+	for _, r := range roads() {
+		c := newCall(b, nil, &r, nil, t.Context())
+		choice := balancer.ChoiceOf(c.first.outgoing(t.Context()))
+		if choice == nil || choice.Stream != c.streams() {
+			t.Errorf("%s: %+v", road(r), choice)
 		}
+	}
+}
+
+// What keeps its endpoint under ring_hash: the app, if the call names nothing
+// else.
+func TestHashKey(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policy, key, app string
+		keyed            bool
+		want             string
+	}{
+		"another policy": {policy: "p2c_ewma", key: "k", app: "a"},
+		"the app":        {policy: "ring_hash", app: "a", keyed: true, want: "a"},
+		"a key":          {policy: "ring_hash", key: "k", app: "a", keyed: true, want: "k"},
+		"nobody's":       {policy: "ring_hash"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBackend(t, "127.0.0.1:1", func(c *config.Backend) { c.Balancer.Policy = tt.policy }, Options{})
+			r := &Request{Method: testMethod, HashKey: tt.key, Credential: Credential{App: tt.app}}
+			choice := balancer.ChoiceOf(newCall(b, nil, r, nil, t.Context()).first.outgoing(t.Context()))
+			if choice.Keyed != tt.keyed || tt.keyed && choice.Key != fleet.HashKey(tt.want) {
+				t.Errorf("keyed %v, %x", choice.Keyed, choice.Key)
+			}
+		})
 	}
 }

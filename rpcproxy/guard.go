@@ -7,24 +7,26 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
+	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
 // guard asks the method's breaker.
 func guard(next step) step {
-	return func(ctx context.Context, a *attempt) error {
-		pass, err := a.method.breaker.Allow()
+	return func(ctx context.Context, c *call) error {
+		pass, err := c.method.breaker.Allow()
 		if err != nil {
-			refused := &BreakerOpenError{Backend: a.backend.name, Method: a.request.Method}
+			c.method.rejections.Inc()
+			refused := &BreakerOpenError{Backend: c.backend.name, Method: c.request.Method}
 			if open, ok := errors.AsType[*breaker.OpenError](err); ok {
 				refused.RetryAfter = open.RetryAfter
 			}
 			return refused
 		}
-		a.pass = pass
+		c.pass = pass
 		outcome := breaker.Ignored // should next panic
-		defer func() { a.pass.Done(outcome) }()
-		err = next(ctx, a)
-		outcome = a.outcome(err)
+		defer func() { c.pass.Done(outcome) }()
+		err = next(ctx, c)
+		outcome = c.last.outcome(err)
 		return err
 	}
 }
@@ -75,7 +77,7 @@ func (a *attempt) wasSent() bool { return a.header != nil || a.peer.Addr != nil 
 // callerMayBeSlow tells of a stream whether the caller may be the one who took
 // the time, by not sending or not reading.
 func (a *attempt) callerMayBeSlow() bool {
-	return a.streams() && (a.header != nil || a.request.ClientStreams && !a.sent.Load())
+	return a.call.streams() && (a.header != nil || a.call.request.ClientStreams && !a.call.sent.Load())
 }
 
 // speaksAgainst is zRPC's rule of which codes count against a backend.
@@ -86,5 +88,18 @@ func speaksAgainst(code codes.Code) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// fleetOutcome is what an attempt says about its endpoint: what it says about
+// the backend.
+func fleetOutcome(o breaker.Outcome) fleet.Outcome {
+	switch o {
+	case breaker.Success:
+		return fleet.Success
+	case breaker.Failure:
+		return fleet.Failure
+	default:
+		return fleet.Ignored
 	}
 }

@@ -21,25 +21,23 @@ import (
 func (a *attempt) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	desc := &grpc.StreamDesc{ClientStreams: a.request.ClientStreams, ServerStreams: a.request.ServerStreams}
-	s, err := a.lease.Conn().NewStream(ctx, desc, a.request.Method, a.callOptions()...)
+	desc := &grpc.StreamDesc{ClientStreams: a.call.request.ClientStreams, ServerStreams: a.call.request.ServerStreams}
+	s, err := a.lease.Conn().NewStream(ctx, desc, a.call.request.Method, a.callOptions()...)
 	if err != nil {
-		a.in.Free()
 		return a.fail(ctx, err)
 	}
-	if a.request.ClientStreams {
+	if a.call.request.ClientStreams {
 		go a.pumpRequests(ctx, s, cancel)
 	} else {
-		err := s.SendMsg(&a.in) // half-closes, too
-		a.in.Free()
-		if err != nil {
+		a.in.Data = a.call.in
+		if err := s.SendMsg(&a.in); err != nil { // half-closes, too
 			return a.fail(ctx, err)
 		}
 	}
 	if err := a.pumpResponses(s); !errors.Is(err, io.EOF) {
 		return a.ended(ctx, s, err)
 	}
-	a.ex.SetTrailer(tidyTrailer(s.Trailer(), nil))
+	a.call.ex.SetTrailer(tidyTrailer(s.Trailer(), nil))
 	return nil
 }
 
@@ -54,7 +52,7 @@ func (a *attempt) ended(ctx context.Context, s grpc.ClientStream, err error) err
 	}
 	err = a.fail(ctx, err)
 	if answered, ok := errors.AsType[*StatusError](err); ok {
-		a.ex.SetTrailer(tidyTrailer(a.trailer, answered.Status))
+		a.call.ex.SetTrailer(tidyTrailer(a.trailer, answered.Status))
 	}
 	return err
 }
@@ -63,9 +61,9 @@ func (a *attempt) ended(ctx context.Context, s grpc.ClientStream, err error) err
 // the exchange ends the call with that as the cause.
 func (a *attempt) pumpRequests(ctx context.Context, s grpc.ClientStream, cancel context.CancelCauseFunc) {
 	for ctx.Err() == nil {
-		msg, err := a.ex.RecvMsg()
+		msg, err := a.call.ex.RecvMsg()
 		if errors.Is(err, io.EOF) {
-			a.sent.Store(true)
+			a.call.sent.Store(true)
 			_ = s.CloseSend() // always nil
 			return
 		}
@@ -93,8 +91,8 @@ func (a *attempt) pumpResponses(s grpc.ClientStream) error {
 	}
 	if header != nil {
 		a.header = header
-		a.pass.Progress()
-		if err := a.ex.SendHeader(tidyHeader(header)); err != nil {
+		a.call.pass.Progress()
+		if err := a.call.ex.SendHeader(tidyHeader(header)); err != nil {
 			return &ExchangeError{Err: err}
 		}
 	}
@@ -103,10 +101,10 @@ func (a *attempt) pumpResponses(s grpc.ClientStream) error {
 			a.out.Free()
 			return err
 		}
-		if err := a.ex.SendMsg(a.out.Take()); err != nil {
+		if err := a.call.ex.SendMsg(a.out.Take()); err != nil {
 			return &ExchangeError{Err: err}
 		}
-		if !a.request.ServerStreams {
+		if !a.call.request.ServerStreams {
 			return io.EOF // RecvMsg has seen the status
 		}
 	}

@@ -47,29 +47,29 @@ func TestRestrict(t *testing.T) {
 				if tt.request > 0 {
 					r.Deadline = time.Now().Add(tt.request)
 				}
-				a := &attempt{backend: &Backend{}, method: &method{}, request: r}
+				c := newCall(&Backend{}, &method{}, r, nil, ctx)
 				var got time.Duration
-				err := restrict(tt.reserve, func(ctx context.Context, _ *attempt) error {
+				err := restrict(tt.reserve, func(ctx context.Context, _ *call) error {
 					if deadline, ok := ctx.Deadline(); ok {
 						got = time.Until(deadline)
 					}
 					return nil
-				})(ctx, a)
+				})(ctx, c)
 				var whole time.Duration // the soonest, the reserve included
 				for _, d := range []time.Duration{tt.own, tt.request, tt.ctx} {
 					if d > 0 && (whole == 0 || d < whole) {
 						whole = d
 					}
 				}
-				if err != nil || got != tt.want || a.limit.timeout != whole || a.limit.byCaller != tt.byCaller {
-					t.Errorf("got %v (limit %+v), %v; want %v, by caller %v", got, a.limit, err, tt.want, tt.byCaller)
+				if err != nil || got != tt.want || c.limit.timeout != whole || c.limit.byCaller != tt.byCaller {
+					t.Errorf("got %v (limit %+v), %v; want %v, by caller %v", got, c.limit, err, tt.want, tt.byCaller)
 				}
 			})
 		})
 	}
 	t.Run("passed", func(t *testing.T) {
-		a := &attempt{backend: &Backend{}, method: &method{}, request: &Request{Deadline: time.Now().Add(-1)}}
-		err := restrict(0, func(context.Context, *attempt) error { t.Error("sent"); return nil })(t.Context(), a)
+		c := newCall(&Backend{}, &method{}, &Request{Deadline: time.Now().Add(-1)}, nil, t.Context())
+		err := restrict(0, func(context.Context, *call) error { t.Error("sent"); return nil })(t.Context(), c)
 		var late *TimeoutError
 		if !errors.As(err, &late) || !late.CallerDeadline || !late.Unsent {
 			t.Errorf("%T %v, want a TimeoutError by the caller's deadline, with nothing sent", err, err)
@@ -98,7 +98,8 @@ func TestTimeoutText(t *testing.T) {
 			`backend "b" was not called: the caller's deadline passed before the call was sent`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &attempt{backend: &Backend{name: "b"}, lease: tt.lease, limit: tt.limit}
+			a := &newCall(&Backend{name: "b"}, nil, nil, nil, t.Context()).first
+			a.lease, a.limit = tt.lease, tt.limit
 			a.peer.Addr = &net.TCPAddr{}
 			if got := a.timedOut().Error(); got != tt.want {
 				t.Errorf("%s\nwant %s", got, tt.want)
@@ -296,7 +297,8 @@ func TestOutcome(t *testing.T) {
 		"revoked":                       {err: local(codes.Unauthenticated, ErrRevoked), want: ignored},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &attempt{request: &tt.request, header: tt.header, limit: limit{byCaller: tt.byCaller}}
+			a := &newCall(nil, nil, &tt.request, nil, t.Context()).first
+			a.header, a.limit.byCaller = tt.header, tt.byCaller
 			if !tt.unsent {
 				a.peer.Addr = &net.TCPAddr{}
 			}

@@ -6,9 +6,10 @@ import (
 )
 
 // unary carries one message each way, on the caller's goroutine. The request
-// message is in a.in already.
+// message is the call's, which each attempt sends.
 func (a *attempt) unary(ctx context.Context) error {
-	err := a.lease.Conn().Invoke(ctx, a.request.Method, &a.in, &a.out, a.callOptions()...)
+	a.in.Data = a.call.in
+	err := a.lease.Conn().Invoke(ctx, a.call.request.Method, &a.in, &a.out, a.callOptions()...)
 	if err != nil {
 		a.out.Free()
 		err = a.fail(ctx, err)
@@ -17,20 +18,20 @@ func (a *attempt) unary(ctx context.Context) error {
 			return err
 		}
 		if a.header != nil {
-			if sendErr := a.ex.SendHeader(tidyHeader(a.header)); sendErr != nil {
+			if sendErr := a.call.ex.SendHeader(tidyHeader(a.header)); sendErr != nil {
 				return a.exchangeFailed(&ExchangeError{Err: sendErr})
 			}
 		}
-		a.ex.SetTrailer(tidyTrailer(a.trailer, answered.Status))
+		a.call.ex.SetTrailer(tidyTrailer(a.trailer, answered.Status))
 		return err
 	}
-	if err := a.ex.SendHeader(tidyHeader(a.header)); err != nil {
+	if err := a.call.ex.SendHeader(tidyHeader(a.header)); err != nil {
 		a.out.Free()
 		return a.exchangeFailed(&ExchangeError{Err: err})
 	}
-	if err := a.ex.SendMsg(a.out.Take()); err != nil {
+	if err := a.call.ex.SendMsg(a.out.Take()); err != nil {
 		return a.exchangeFailed(&ExchangeError{Err: err})
 	}
-	a.ex.SetTrailer(tidyTrailer(a.trailer, nil))
+	a.call.ex.SetTrailer(tidyTrailer(a.trailer, nil))
 	return nil
 }
