@@ -29,6 +29,8 @@ type Config struct {
 	Consul Consul `yaml:"consul"`
 	// The Kubernetes that backends are found in.
 	Kubernetes Kubernetes `yaml:"kubernetes"`
+	// How the names of targets are looked up.
+	DNS DNS `yaml:"dns"`
 	// How credentials are verified.
 	Auth Auth `yaml:"auth"`
 	// What is logged.

@@ -47,3 +47,10 @@ type BackendKubernetes struct {
 	// The port's name or number; empty: the only one.
 	Port string `yaml:"port"`
 }
+
+// DNS says how names in targets (dns:///host:port) are looked up.
+type DNS struct {
+	// How often a name is looked up again, less a jitter of up to a fifth. A failed connection has it looked up
+	// sooner.
+	Interval time.Duration `yaml:"interval" default:"30s" min:"1s" max:"1h"`
+}

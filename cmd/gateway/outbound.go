@@ -91,7 +91,7 @@ func (o *outbound) backend(cfg *config.Config, b config.Backend) (*rpcproxy.Back
 
 // resolvers are what finds a backend.
 func (o *outbound) resolvers(cfg *config.Config, b config.Backend) ([]resolver.Builder, error) {
-	resolvers := []resolver.Builder{discovery.StaticBuilder()}
+	resolvers := []resolver.Builder{discovery.StaticBuilder(), discovery.DNSBuilder(cfg.DNS, o.log)}
 	if b.Etcd != nil {
 		if _, err := o.etcdClient(cfg); err != nil {
 			return nil, err
