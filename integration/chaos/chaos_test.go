@@ -1,0 +1,37 @@
+package chaos
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/rpcgate/rpcgate/integration/gatewaytest"
+)
+
+var (
+	seed   = flag.Uint64("chaos.seed", 0, "the first seed; 0: two short runs, as a test")
+	seeds  = flag.Uint64("chaos.seeds", 1, "how many seeds, one after the other")
+	length = flag.Duration("chaos.time", 45*time.Second, "how long the load of each seed lasts")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(gatewaytest.Main(m))
+}
+
+// Whatever goes wrong with endpoints, stores and gateways: no call is answered
+// with another's answer, none that may not be repeated is executed twice, and
+// one in ten thousand at most of those that may be is lost while one endpoint of
+// five is healthy.
+func TestChaos(t *testing.T) {
+	first, n, o := *seed, *seeds, Options{Length: *length, Pace: 15 * time.Millisecond}
+	if first == 0 { // the machine does more at the time, and may have the race detector
+		first, n, o = 1, 2, Options{Length: 12 * time.Second, Pace: 40 * time.Millisecond}
+	}
+	for i := range n {
+		o.Seed = first + i
+		t.Run(fmt.Sprint("seed ", o.Seed), func(t *testing.T) { Run(t, o) })
+	}
+}
