@@ -1,0 +1,51 @@
+package fleet
+
+import "time"
+
+// EventKind is what an [Event] tells of.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	// Ejected: an endpoint is out of use for a while.
+	Ejected EventKind = iota
+	// Readmitted: a trial call succeeded, or there is no room for the ejection any more.
+	Readmitted
+	// Unhealthy: the endpoint says that it does not serve.
+	Unhealthy
+	// Recovered: the endpoint says that it serves again, or has not been heard of for
+	// too long to be believed.
+	Recovered
+	// PanicBegan: too few endpoints are usable, so all are used.
+	PanicBegan
+	// PanicEnded: enough are again.
+	PanicEnded
+)
+
+// Reason is why an endpoint was ejected. The set is fixed: it labels metrics.
+type Reason string
+
+// The reasons.
+const (
+	ConsecutiveFailures Reason = "consecutive_failures"
+	SuccessRate         Reason = "success_rate"
+	Latency             Reason = "latency"
+	// FailedTrial: it was ejected, and the call that tried it out failed.
+	FailedTrial Reason = "failed_trial"
+)
+
+// Event tells whoever watches a fleet of a change, for its log and metrics.
+type Event struct {
+	Kind EventKind
+	// The endpoint's address; empty for the panics.
+	Address string
+	// Of Ejected.
+	Reason Reason
+	// The figures that decided.
+	Detail string
+	// Of Ejected: until the next trial call may go to it. Of Readmitted: how long
+	// it was out of use.
+	For time.Duration
+	// Of the panics: how many of how many endpoints are usable.
+	Usable, Endpoints int
+}
