@@ -21,28 +21,5 @@ type Choice struct {
 	// Endpoint is the one chosen; nil: none yet.
 	Endpoint *Endpoint
 	begun    time.Duration // when it was chosen, by the fleet's clock
-}
-
-// Filter tells which endpoints a call may go to, by their metadata. One is
-// made for each distinct rule when a route table is built, and shared by all
-// calls: it is compared by its address.
-type Filter struct{}
-
-// Set is the endpoints that one connection has ready. It is immutable.
-type Set struct {
-	fleet *Fleet
-	ready []*Endpoint
-}
-
-// NewSet makes a set of endpoints of the fleet.
-func (f *Fleet) NewSet(ready []*Endpoint) *Set { return &Set{fleet: f, ready: ready} }
-
-// Pick chooses an endpoint for an attempt: the index of it in the set, and in
-// c.Endpoint; -1: none will do. It allocates nothing and takes no lock.
-func (s *Set) Pick(c *Choice) int {
-	if len(s.ready) == 0 {
-		return -1
-	}
-	c.Endpoint, c.begun = s.ready[0], s.fleet.now()
-	return 0
+	trial    bool          // it is the one call by which an ejected endpoint shows that it is well
 }

@@ -43,19 +43,24 @@ type Info struct {
 	// What it registered with, flat: zone, weight, version and whatever else.
 	// Not changed after Update.
 	Metadata map[string]string
+
+	weight float64 // of Metadata
 }
 
 // Fleet is what is known of a backend's endpoints. It is safe for use by many
 // goroutines.
 type Fleet struct {
-	cfg  config.Backend
-	now  Clock
-	rand func() uint64
+	cfg    config.Backend
+	now    Clock
+	rand   func() uint64
+	policy policy
 
-	mu  sync.Mutex
-	all map[string]*Endpoint // by address
-
+	availability
 	used atomic.Pointer[[]*Endpoint]
+
+	mu   sync.Mutex
+	all  map[string]*Endpoint // by address
+	list []Info               // as of the last Update
 }
 
 // Options is what a [Fleet] needs besides its configuration. The zero value
@@ -66,6 +71,9 @@ type Options struct {
 	// Random bits, for use by many goroutines; nil: math/rand/v2's, which are
 	// the processor's own.
 	Rand func() uint64
+	// Is told what happens to endpoints; nil: nobody is. It must not call the
+	// fleet.
+	Observe func(Event)
 }
 
 // New makes a fleet without endpoints.
@@ -77,31 +85,14 @@ func New(cfg config.Backend, o Options) (*Fleet, error) {
 	if o.Rand == nil {
 		o.Rand = rand.Uint64
 	}
-	f := &Fleet{cfg: cfg, now: o.Now, rand: o.Rand, all: map[string]*Endpoint{}}
+	p, err := policyOf(cfg.Balancer.Policy, o.Rand)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{cfg: cfg, now: o.Now, rand: o.Rand, policy: p, all: map[string]*Endpoint{}}
+	f.availability.init(cfg.Ejection, o)
 	f.used.Store(&[]*Endpoint{})
 	return f, nil
-}
-
-// Update takes discovery's whole list, and returns the endpoints that this
-// gateway is to connect to, in the list's order. What is known of an endpoint
-// stays while it is in the list.
-func (f *Fleet) Update(list []Info) []*Endpoint {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	used := make([]*Endpoint, 0, len(list))
-	all := make(map[string]*Endpoint, len(list))
-	for _, info := range list {
-		e := f.all[info.Address]
-		if e == nil {
-			e = &Endpoint{address: info.Address}
-		}
-		e.info.Store(&info)
-		all[info.Address] = e
-		used = append(used, e)
-	}
-	f.all = all
-	f.used.Store(&used)
-	return used
 }
 
 // Endpoints are those that this gateway connects to.
@@ -111,5 +102,21 @@ func (f *Fleet) Endpoints() []*Endpoint { return *f.used.Load() }
 // to be answered; 0: that says nothing, as of a stream. It does nothing where
 // no endpoint was chosen, and once only.
 func (f *Fleet) Done(c *Choice, o Outcome, latency time.Duration) {
+	e := c.Endpoint
+	if e == nil {
+		return
+	}
+	now := c.begun + latency // spares a look at the clock
+	if latency <= 0 {
+		now = f.now()
+	}
+	if o != Ignored {
+		if latency > 0 && !c.Stream {
+			e.load.observeLatency(now, latency)
+		}
+		e.load.observeOutcome(now, o)
+	}
+	f.observe(c, o, latency, now)
+	e.load.inflight.Add(-1)
 	c.Endpoint = nil
 }
