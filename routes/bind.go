@@ -21,20 +21,12 @@ func (b *builder) resolveExplicit() {
 	}
 	// The routes that name their backend come last, to be laid over the others.
 	for _, named := range []bool{false, true} {
-		for _, r := range b.routes {
-			if r.HTTP == nil && (r.Backend != "") == named {
-				r.method.policy = r.policy().over(r.method.policy)
+		for i := range b.routes {
+			if r := &b.routes[i]; r.HTTP == nil && (r.Backend != "") == named {
+				r.method.policy = b.policyOf(r).over(r.method.policy)
 			}
 		}
 	}
-}
-
-func (r *explicitRoute) policy() policy {
-	p := policy{auth: r.Auth, timeout: r.Timeout, logBodies: r.LogBodies, forms: r.Forms}
-	if !r.Headers.IsZero() {
-		p.headers = []config.Headers{r.Headers}
-	}
-	return p
 }
 
 // explicitMethod finds the method that a config route is for. It gives nil if
@@ -133,10 +125,21 @@ func (b *builder) owner(name string, candidates []*method) (owner *method, decid
 	case len(named) == 1:
 		return named[0], true
 	}
+	// A backend that stands in for others comes after them.
+	if first := slices.DeleteFunc(slices.Clone(candidates), b.standsIn); len(first) == 1 {
+		return first[0], true
+	}
 	if m := ownerIn(b.inForce, name, candidates); m != nil {
 		return m, false
 	}
 	return candidates[0], false
+}
+
+// standsIn tells whether a method's backend is the fallback of some route.
+func (b *builder) standsIn(m *method) bool {
+	return slices.ContainsFunc(b.explicit, func(r config.Route) bool {
+		return r.Fallback != nil && r.Fallback.Backend == m.backend.Backend.Name
+	})
 }
 
 // addExplicit adds the routes of config.
@@ -152,9 +155,13 @@ func (b *builder) addExplicit() {
 		if at < 0 {
 			continue // no such method, or not yet
 		}
-		e := b.routes[at]
+		e := &b.routes[at]
+		p := b.policyOf(e)
+		if e.method.policy.to == "all" && p.to == "" && (p.fallback != nil || p.outcome != nil || len(p.canary) > 0) {
+			b.faultf(key, e.method.name, "has policies for calls that go to one endpoint, but the method's calls go to all: set to: one")
+		}
 		for _, bi := range bindings {
-			b.addHTTP(e.method, bi, SourceConfig, e.policy())
+			b.addHTTP(e.method, bi, SourceConfig, p)
 		}
 	}
 }

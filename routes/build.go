@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes/template"
@@ -153,6 +152,7 @@ func (b *builder) collect() {
 			}
 		}
 		b.checkMethodTimeouts(be)
+		b.checkHashField(be)
 	}
 	b.table.notFound = &NotFoundError{Pending: b.table.pending}
 }
@@ -356,6 +356,8 @@ func newRoute(m *method, p policy) *Route {
 		Forms:         p.forms || be.Forms,
 		Errors:        be.Errors,
 		NoSideEffects: hasNoSideEffects(m.descriptor),
+		Canary:        be.Canary,
+		HashField:     hashField(m),
 		JSON:          be.JSON,
 		Types:         m.backend.Descriptors.Types(),
 		Descriptor:    m.descriptor,
@@ -380,14 +382,8 @@ func newRoute(m *method, p policy) *Route {
 	if p.timeout != 0 {
 		r.Timeout = p.timeout
 	}
+	p.apply(r)
 	return r
-}
-
-// hasNoSideEffects tells whether a method promises that by its
-// idempotency_level.
-func hasNoSideEffects(m protoreflect.MethodDescriptor) bool {
-	options, ok := m.Options().(*descriptorpb.MethodOptions)
-	return ok && options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
 // origin says where a method is described.

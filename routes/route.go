@@ -1,8 +1,6 @@
 package routes
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -45,6 +43,23 @@ type Route struct {
 	LogBodies bool          // bodies may be logged
 	Forms     bool          // bodies may be application/x-www-form-urlencoded
 	Errors    string        // how errors look in JSON, as config has it; empty: as for the whole gateway
+	// Idempotent: the method may be called again with the same request, by its
+	// idempotency_level or by the config.
+	Idempotent     bool
+	IdempotencyKey bool   // a call with the metadata idempotency-key is one that may be repeated
+	MaxAttempts    int    // 0: as the backend has it
+	Priority       string // low, normal, high or critical: what is shed last
+	// What answers when the backend cannot; nil: nothing.
+	Fallback *Fallback
+	// Reads whether a response is a success; nil: any is.
+	Outcome *Outcome
+	// A call goes to all endpoints of the backend; nil: to one. Then Fallback,
+	// Outcome and Canary are not set.
+	FanOut *config.FanOut
+	// Which calls go to which endpoints: the route's own, or else the backend's.
+	Canary []config.Canary
+	// The field of the request that ring_hash hashes; nil: none.
+	HashField *transcode.Field
 	// Rules for metadata, the more general first: the backend's, the method's, the
 	// route's own. Empty: none.
 	RequestHeaders, ResponseHeaders []config.HeaderRules
@@ -73,25 +88,4 @@ func (r *Route) String() string {
 // describe names the route and where it comes from, for errors.
 func (r *Route) describe() string {
 	return r.String() + " of backend " + r.Backend + " (" + r.Source + ", " + r.Origin + ")"
-}
-
-// A policy is what routes of config say about a method's calls. Its zero value
-// leaves everything to the backend.
-type policy struct {
-	auth      string // as config has it: required, none, or empty
-	timeout   time.Duration
-	logBodies bool
-	forms     bool
-	headers   []config.Headers // the more general first
-}
-
-// over lays p over a more general policy.
-func (p policy) over(general policy) policy {
-	return policy{
-		auth:      cmp.Or(p.auth, general.auth),
-		timeout:   cmp.Or(p.timeout, general.timeout),
-		logBodies: p.logBodies || general.logBodies,
-		forms:     p.forms || general.forms,
-		headers:   slices.Concat(general.headers, p.headers),
-	}
 }
