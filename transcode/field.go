@@ -186,13 +186,13 @@ func (f *Field) take(value []byte, v *FieldValue) {
 	}
 	switch f.leaf.Kind() {
 	case protoreflect.Int32Kind, protoreflect.EnumKind, protoreflect.Sfixed32Kind:
-		v.number = uint64(int64(int32(uint32(v.number & math.MaxUint32)))) //nolint:gosec // as protobuf cuts them off
+		v.number = uint64(int64(int32(uint32(v.number & math.MaxUint32))))
 	case protoreflect.Uint32Kind:
 		v.number &= math.MaxUint32
 	case protoreflect.Sint32Kind:
-		v.number = uint64(protowire.DecodeZigZag(v.number & math.MaxUint32)) //nolint:gosec // two's complement is meant
+		v.number = uint64(protowire.DecodeZigZag(v.number & math.MaxUint32))
 	case protoreflect.Sint64Kind:
-		v.number = uint64(protowire.DecodeZigZag(v.number)) //nolint:gosec // two's complement is meant
+		v.number = uint64(protowire.DecodeZigZag(v.number))
 	case protoreflect.BoolKind:
 		v.number = min(v.number, 1)
 	default:
@@ -219,11 +219,11 @@ func number(kind protoreflect.Kind, v protoreflect.Value) uint64 {
 		}
 		return 0
 	case protoreflect.EnumKind:
-		return uint64(int64(v.Enum())) //nolint:gosec // two's complement is meant
+		return uint64(int64(v.Enum()))
 	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Fixed32Kind, protoreflect.Fixed64Kind:
 		return v.Uint()
 	default:
-		return uint64(v.Int()) //nolint:gosec // two's complement is meant
+		return uint64(v.Int())
 	}
 }
 
@@ -246,7 +246,7 @@ func (f *Field) Text(v FieldValue) string {
 	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Fixed32Kind, protoreflect.Fixed64Kind:
 		return strconv.FormatUint(v.number, 10)
 	default:
-		return strconv.FormatInt(int64(v.number), 10) //nolint:gosec // two's complement is meant
+		return strconv.FormatInt(int64(v.number), 10)
 	}
 }
 
@@ -259,7 +259,7 @@ func (f *Field) Parse(text string) (FieldValue, error) {
 		if err != nil {
 			return FieldValue{}, fault(fmt.Sprintf("an integer of %d bits", bits))
 		}
-		return FieldValue{number: uint64(n), set: true}, nil //nolint:gosec // two's complement is meant
+		return FieldValue{number: uint64(n), set: true}, nil
 	}
 	unsigned := func(bits int) (FieldValue, error) {
 		n, err := strconv.ParseUint(text, 10, bits)
@@ -281,7 +281,7 @@ func (f *Field) Parse(text string) (FieldValue, error) {
 		return FieldValue{}, fault("true or false")
 	case protoreflect.EnumKind:
 		if ev := f.leaf.Enum().Values().ByName(protoreflect.Name(text)); ev != nil {
-			return FieldValue{number: uint64(int64(ev.Number())), set: true}, nil //nolint:gosec // two's complement is meant
+			return FieldValue{number: uint64(int64(ev.Number())), set: true}, nil
 		}
 		v, err := signed(32)
 		if err != nil {
