@@ -31,3 +31,16 @@ func Labels(e resolver.Endpoint) map[string]string {
 	}
 	return labels
 }
+
+// metadataOf is the metadata of an endpoint with these labels; a set of labels
+// has one text.
+func metadataOf(labels map[string]string) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(labels) // by sorted keys
+	if err != nil {
+		return "" // texts can always be written
+	}
+	return string(text)
+}

@@ -43,6 +43,8 @@ rpcproxy/breaker  <- config
                      # counts outcomes; any caller can use it
 rpcproxy/fleet    <- config
                      # what is known of endpoints, and the choice among them; a simulation runs it without gRPC
+rpcproxy/sim      <- config rpcproxy/fleet
+                     # a simulation; nothing that serves calls may depend on it
 rpcproxy          <- config discovery rpcproxy/balancer rpcproxy/breaker rpcproxy/fleet
                      # messages stay bytes: no routes, no transcode; the exchange it pumps is an interface of its own
 telemetry         <- config
@@ -120,7 +122,8 @@ rpcproxy  !  github.com/redis/go-redis      # credentials are verified before
 rpcproxy  !  google.golang.org/protobuf/encoding/protojson # messages stay bytes
 rpcproxy  !  google.golang.org/protobuf/types/dynamicpb    # 〃
 discovery !  github.com/redis/go-redis      # addresses are in etcd
-discovery !  net/http                       # 〃
+discovery !  k8s.io                         # one GET with a watch needs no client of several times the gateway's own code
+discovery !  github.com/hashicorp/consul    # nor does one blocking query; net/http does both
 telemetry !  github.com/redis/go-redis      # it observes values it is given
 telemetry !  net/http                       # serving /metrics is the gateway's
 
