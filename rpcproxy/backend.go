@@ -74,7 +74,7 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 	b := &Backend{
 		name: cfg.Name, target: d.target,
 		log:     o.Logger.With("backend", cfg.Name),
-		methods: newMethods(cfg, m),
+		methods: newMethods(cfg, m, o.Logger.With("backend", cfg.Name)),
 		metrics: m,
 		run:     chain(cfg.DeadlineReserve),
 		callOptions: []grpc.CallOption{
@@ -88,7 +88,7 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 		markStreams:   balancer.NeedsStreams(cfg.Balancer),
 		cancelRevoked: o.CancelRevoked,
 	}
-	if _, err := breaker.New(cfg.Breaker); err != nil { // its faults show now, not with the first call
+	if _, err := breaker.New(cfg.Breaker, breaker.Options{}); err != nil { // its faults show now, not with the first call
 		return nil, err
 	}
 	b.fleet, err = fleet.New(cfg, fleet.Options{})

@@ -3,6 +3,7 @@ package rpcproxy
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -167,7 +168,7 @@ func TestBreakersAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ms := newMethods(config.DefaultBackend("b"), m)
+	ms := newMethods(config.DefaultBackend("b"), m, slog.New(slog.DiscardHandler))
 	for i := range maxMethods + 100 {
 		if _, err := ms.get(string(rune('a' + i))); err != nil {
 			t.Fatal(err)

@@ -50,9 +50,23 @@ type BreakerOpenError struct {
 	Backend, Method string
 	// When trying again makes sense.
 	RetryAfter time.Duration
+	// Only the calling app's calls are refused.
+	AppOnly bool
+	// An operator forced the breaker open.
+	Forced bool
 }
 
 func (e *BreakerOpenError) Error() string {
+	whose := ""
+	if e.AppOnly {
+		whose = " by this app"
+	}
+	if e.Forced {
+		return fmt.Sprintf("breaker of backend %q was forced open by an operator for calls%s of %s", e.Backend, whose, e.Method)
+	}
+	if e.AppOnly {
+		return fmt.Sprintf("breaker of backend %q is open for %s: too many of this app's latest calls failed", e.Backend, e.Method)
+	}
 	return fmt.Sprintf("breaker of backend %q is open for %s: too many of its latest calls failed", e.Backend, e.Method)
 }
 

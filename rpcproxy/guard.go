@@ -10,30 +10,44 @@ import (
 	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
-// guard asks the method's breaker.
+// guard asks the method's breakers, and tells them of the call's outcome: once,
+// however many attempts there were.
 func guard(next step) step {
 	return func(ctx context.Context, c *call) error {
-		pass, err := c.method.breaker.Allow()
+		pass, err := c.method.breaker.Allow(c.request.Credential.App)
 		if err != nil {
 			c.method.rejections.Inc()
-			refused := &BreakerOpenError{Backend: c.backend.name, Method: c.request.Method}
-			if open, ok := errors.AsType[*breaker.OpenError](err); ok {
-				refused.RetryAfter = open.RetryAfter
-			}
-			return refused
+			return c.refused(err)
 		}
 		c.pass = pass
-		outcome := breaker.Ignored // should next panic
-		defer func() { c.pass.Done(outcome) }()
+		outcome, why := breaker.Ignored, "" // should next panic
+		defer func() { c.pass.Done(outcome, why) }()
 		err = next(ctx, c)
-		outcome = c.last.outcome(err)
+		if outcome = c.last.outcome(err); outcome > breaker.Success {
+			why = codeName(codeOf(err))
+		}
 		return err
 	}
+}
+
+// refused is the error for a call that a breaker refused.
+func (c *call) refused(err error) error {
+	refused := &BreakerOpenError{Backend: c.backend.name, Method: c.request.Method}
+	if open, ok := errors.AsType[*breaker.OpenError](err); ok {
+		refused.RetryAfter, refused.AppOnly, refused.Forced = open.RetryAfter, open.AppOnly, open.Forced != nil
+	}
+	return refused
 }
 
 // outcome is what the attempt says about the backend. The counted codes are
 // zRPC's; but what only one app causes says nothing, or it could shut out the
 // others: its own deadline, its cancellation, its bad request, our own limits.
+// What it has used up of its quota is held against it alone.
+//
+// DEADLINE_EXCEEDED counts unless the caller's deadline was the shorter one, in
+// which case nobody knows whether the backend would have answered in time. That
+// a backend answers with before the route's timeout is up is a failure of its
+// own: a zRPC server ends calls so when its own limit comes first.
 func (a *attempt) outcome(err error) breaker.Outcome {
 	if err == nil {
 		return breaker.Success
@@ -43,6 +57,8 @@ func (a *attempt) outcome(err error) breaker.Outcome {
 		case code == codes.Canceled, code == codes.DeadlineExceeded && a.limit.byCaller,
 			aboutRequest(answered.Status):
 			return breaker.Ignored
+		case code == codes.ResourceExhausted:
+			return breaker.Exhausted
 		case speaksAgainst(code):
 			return breaker.Failure
 		default:

@@ -1,6 +1,7 @@
 package rpcproxy
 
 import (
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ type method struct {
 	label string // "/package.Service/Method"
 	// The limits of unary and streaming calls; 0: none.
 	timeout, streamTimeout time.Duration
-	breaker                breaker.Breaker
+	breaker                *breaker.Group
 
 	attempts   *prometheus.CounterVec // wants only the code
 	byCode     [codeCount]atomic.Pointer[prometheus.Counter]
@@ -43,15 +44,20 @@ func (m *method) count(code codes.Code, d time.Duration) {
 	i := min(int(code), codeCount-1)
 	c := m.byCode[i].Load()
 	if c == nil {
-		name := "OTHER"
-		if i < codeCount-1 {
-			name = rpccode.Code(i).String()
-		}
-		bound := m.attempts.WithLabelValues(name)
+		bound := m.attempts.WithLabelValues(codeName(code))
 		c = &bound
 		m.byCode[i].Store(c)
 	}
 	(*c).Inc()
+}
+
+// codeName is a code's name in metrics and views: OTHER for what is none of
+// gRPC's.
+func codeName(code codes.Code) string {
+	if int(code) >= codeCount-1 {
+		return "OTHER"
+	}
+	return rpccode.Code(code).String() //nolint:gosec // gRPC's codes fit
 }
 
 // limit is how long a call may take at most; 0: as long as the caller gives it.
@@ -72,13 +78,14 @@ type methods struct {
 	backend string
 	cfg     config.Backend
 	metrics *metrics
+	log     *breakerLog
 
 	mu    sync.Mutex
 	table atomic.Pointer[map[string]*method]
 }
 
-func newMethods(cfg config.Backend, m *metrics) *methods {
-	ms := &methods{backend: cfg.Name, cfg: cfg, metrics: m}
+func newMethods(cfg config.Backend, m *metrics, log *slog.Logger) *methods {
+	ms := &methods{backend: cfg.Name, cfg: cfg, metrics: m, log: &breakerLog{log: log}}
 	ms.table.Store(&map[string]*method{})
 	return ms
 }
@@ -111,7 +118,7 @@ func (ms *methods) add(name string) (*method, error) {
 }
 
 func (ms *methods) newMethod(name string) (*method, error) {
-	b, err := breaker.New(ms.cfg.Breaker)
+	b, err := breaker.New(ms.cfg.Breaker, breaker.Options{OnChange: ms.noteBreaker(name)})
 	if err != nil {
 		return nil, err
 	}

@@ -10,14 +10,16 @@ import (
 
 // metrics are those of all backends that share a Registerer.
 type metrics struct {
-	attempts   *prometheus.CounterVec   // backend, method, code
-	duration   *prometheus.HistogramVec // backend, method
-	rejections *prometheus.CounterVec   // backend, method
-	dials      *prometheus.CounterVec   // backend, result
-	retired    *prometheus.CounterVec   // backend, reason
+	attempts    *prometheus.CounterVec   // backend, method, code
+	duration    *prometheus.HistogramVec // backend, method
+	rejections  *prometheus.CounterVec   // backend, method
+	transitions *prometheus.CounterVec   // backend, method, to
+	dials       *prometheus.CounterVec   // backend, result
+	retired     *prometheus.CounterVec   // backend, reason
 
-	conns   *prometheus.Desc // backend, state
-	breaker *prometheus.Desc // backend, method
+	conns    *prometheus.Desc // backend, state
+	breaker  *prometheus.Desc // backend, method
+	openApps *prometheus.Desc // backend, method
 
 	// Gauges are read from the backends when they are asked for. After a reload
 	// two backends of one name may live for a while; the newer one is read.
@@ -43,6 +45,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}, []string{"backend", "method"}),
 		rejections: counter("rpcgate_breaker_rejections_total",
 			"Calls that the breaker of a method refused.", "backend", "method"),
+		transitions: counter("rpcgate_breaker_transitions_total",
+			"How often breakers of a method changed by themselves, by the state that they changed to.", "backend", "method", "to"),
 		dials: counter("rpcgate_pool_dials_total",
 			"Connections that were made for a credential, by result: ok or error.", "backend", "result"),
 		retired: counter("rpcgate_pool_retired_total",
@@ -51,7 +55,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			"Connections of a backend: live ones take calls, draining ones wait for their last calls to end.",
 			[]string{"backend", "state"}, nil),
 		breaker: prometheus.NewDesc("rpcgate_breaker_state",
-			"How much the breaker of a method refuses: 0 nothing (closed), 1 some calls (half open), 2 nearly all (open).",
+			"How much the breaker of a method refuses: 0 nothing (closed), 1 some calls (half open), 2 nearly all (open). With scope app it is that of the app that fares worst.",
+			[]string{"backend", "method"}, nil),
+		openApps: prometheus.NewDesc("rpcgate_breaker_open_apps",
+			"How many apps have calls of a method refused by a breaker of their own.",
 			[]string{"backend", "method"}, nil),
 		backends: map[string]*Backend{},
 	}
@@ -90,10 +97,12 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.attempts.Describe(ch)
 	m.duration.Describe(ch)
 	m.rejections.Describe(ch)
+	m.transitions.Describe(ch)
 	m.dials.Describe(ch)
 	m.retired.Describe(ch)
 	ch <- m.conns
 	ch <- m.breaker
+	ch <- m.openApps
 }
 
 // Collect implements prometheus.Collector.
@@ -101,6 +110,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.attempts.Collect(ch)
 	m.duration.Collect(ch)
 	m.rejections.Collect(ch)
+	m.transitions.Collect(ch)
 	m.dials.Collect(ch)
 	m.retired.Collect(ch)
 	m.mu.Lock()
@@ -112,6 +122,8 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		for _, method := range b.methods.all() {
 			ch <- prometheus.MustNewConstMetric(m.breaker, prometheus.GaugeValue,
 				float64(method.breaker.State()), name, method.label)
+			ch <- prometheus.MustNewConstMetric(m.openApps, prometheus.GaugeValue,
+				float64(method.breaker.OpenApps()), name, method.label)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package rpcproxy
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -34,9 +35,15 @@ rpcgate_attempts_total{backend="test",code="INTERNAL",method="/test.Service/Meth
 # HELP rpcgate_breaker_rejections_total Calls that the breaker of a method refused.
 # TYPE rpcgate_breaker_rejections_total counter
 rpcgate_breaker_rejections_total{backend="test",method="/test.Service/Method"} 3
-# HELP rpcgate_breaker_state How much the breaker of a method refuses: 0 nothing (closed), 1 some calls (half open), 2 nearly all (open).
+# HELP rpcgate_breaker_state How much the breaker of a method refuses: 0 nothing (closed), 1 some calls (half open), 2 nearly all (open). With scope app it is that of the app that fares worst.
 # TYPE rpcgate_breaker_state gauge
 rpcgate_breaker_state{backend="test",method="/test.Service/Method"} 2
+# HELP rpcgate_breaker_open_apps How many apps have calls of a method refused by a breaker of their own.
+# TYPE rpcgate_breaker_open_apps gauge
+rpcgate_breaker_open_apps{backend="test",method="/test.Service/Method"} 0
+# HELP rpcgate_breaker_transitions_total How often breakers of a method changed by themselves, by the state that they changed to.
+# TYPE rpcgate_breaker_transitions_total counter
+rpcgate_breaker_transitions_total{backend="test",method="/test.Service/Method",to="open"} 1
 # HELP rpcgate_pool_conns Connections of a backend: live ones take calls, draining ones wait for their last calls to end.
 # TYPE rpcgate_pool_conns gauge
 rpcgate_pool_conns{backend="test",state="draining"} 0
@@ -53,7 +60,7 @@ rpcgate_pool_retired_total{backend="test",reason="revoked"} 1
 rpcgate_pool_retired_total{backend="test",reason="shutdown"} 0
 `
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "rpcgate_attempts_total",
-		"rpcgate_breaker_rejections_total", "rpcgate_breaker_state", "rpcgate_pool_conns",
+		"rpcgate_breaker_rejections_total", "rpcgate_breaker_state", "rpcgate_breaker_open_apps", "rpcgate_breaker_transitions_total", "rpcgate_pool_conns",
 		"rpcgate_pool_dials_total", "rpcgate_pool_retired_total"); err != nil {
 		t.Error(err)
 	}
@@ -84,7 +91,7 @@ func TestMetricsCodesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	method, err := newMethods(config.DefaultBackend("b"), m).get("/s/M")
+	method, err := newMethods(config.DefaultBackend("b"), m, slog.New(slog.DiscardHandler)).get("/s/M")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package rpcproxy
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -116,7 +117,7 @@ func TestMethodLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ms := newMethods(cfg, m)
+	ms := newMethods(cfg, m, slog.New(slog.DiscardHandler))
 	for _, tt := range []struct {
 		r    Request
 		want time.Duration
@@ -259,7 +260,7 @@ func TestOutcome(t *testing.T) {
 		return &LocalError{Status: status.New(code, ""), Cause: cause}
 	}
 	answered := func(code codes.Code) error { return &StatusError{Status: status.New(code, "")} }
-	const ignored, success, failure = 0, 1, 2
+	const ignored, success, failure, exhausted = 0, 1, 2, 3
 	for name, tt := range map[string]struct {
 		err      error
 		byCaller bool
@@ -276,7 +277,7 @@ func TestOutcome(t *testing.T) {
 		"backend: unavailable":          {err: answered(codes.Unavailable), want: failure},
 		"backend: data loss":            {err: answered(codes.DataLoss), want: failure},
 		"backend: unimplemented":        {err: answered(codes.Unimplemented), want: failure},
-		"backend: exhausted":            {err: answered(codes.ResourceExhausted), want: failure},
+		"backend: exhausted":            {err: answered(codes.ResourceExhausted), want: exhausted},
 		"backend: deadline":             {err: answered(codes.DeadlineExceeded), want: failure},
 		"backend: the caller's time up": {err: answered(codes.DeadlineExceeded), byCaller: true, want: ignored},
 		"backend: cancelled":            {err: answered(codes.Canceled), want: ignored},

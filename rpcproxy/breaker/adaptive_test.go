@@ -62,7 +62,7 @@ func TestAdaptiveBurst(t *testing.T) {
 		b := mustNew(t, adaptiveConfig())
 		call(t, b, breaker.Failure)
 		for i := range 10_000 {
-			if _, err := b.Allow(); err != nil {
+			if _, err := b.Allow(""); err != nil {
 				t.Fatalf("call %d of the burst: %v", i, err)
 			}
 		}
@@ -92,7 +92,7 @@ func TestAdaptiveRecoversByProgress(t *testing.T) {
 		calls(t, b, 1000, breaker.Failure)
 		refused := 0
 		for range 1000 { // ten seconds
-			stream, err := b.Allow()
+			stream, err := b.Allow("")
 			if err == nil {
 				stream.Progress()
 				stream.Progress() // counts once
@@ -111,12 +111,12 @@ func TestAdaptiveStreamThatFailsLateCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := mustNew(t, adaptiveConfig())
 		for range 100 {
-			stream, err := b.Allow()
+			stream, err := b.Allow("")
 			if err != nil {
 				break
 			}
 			stream.Progress()
-			stream.Done(breaker.Failure)
+			stream.Done(breaker.Failure, "SICK")
 		}
 		// One success and one failure each: K tolerates a third.
 		if b.State() == breaker.Closed {
@@ -184,13 +184,13 @@ func TestAdaptiveRecovery(t *testing.T) {
 }
 
 func BenchmarkAllow(b *testing.B) {
-	run := func(name string, br breaker.Breaker, o breaker.Outcome) {
+	run := func(name string, br *breaker.Group, o breaker.Outcome) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if pass, err := br.Allow(); err == nil {
-						pass.Done(o)
+					if pass, err := br.Allow(""); err == nil {
+						pass.Done(o, "SICK")
 					}
 				}
 			})

@@ -31,9 +31,9 @@ func thresholdConfig(change func(*config.ThresholdBreaker)) config.Breaker {
 	return c
 }
 
-func mustNew(t testing.TB, cfg config.Breaker) breaker.Breaker {
+func mustNew(t testing.TB, cfg config.Breaker) *breaker.Group {
 	t.Helper()
-	b, err := breaker.New(cfg)
+	b, err := breaker.New(cfg, breaker.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,9 +41,9 @@ func mustNew(t testing.TB, cfg config.Breaker) breaker.Breaker {
 }
 
 // call makes one call with the outcome, and tells whether it was let through.
-func call(t testing.TB, b breaker.Breaker, o breaker.Outcome) bool {
+func call(t testing.TB, b *breaker.Group, o breaker.Outcome) bool {
 	t.Helper()
-	pass, err := b.Allow()
+	pass, err := b.Allow("")
 	if err != nil {
 		var open *breaker.OpenError
 		if !errors.As(err, &open) || open.RetryAfter <= 0 {
@@ -51,11 +51,11 @@ func call(t testing.TB, b breaker.Breaker, o breaker.Outcome) bool {
 		}
 		return false
 	}
-	pass.Done(o)
+	pass.Done(o, "SICK")
 	return true
 }
 
-func calls(t testing.TB, b breaker.Breaker, n int, o breaker.Outcome) (passed int) {
+func calls(t testing.TB, b *breaker.Group, n int, o breaker.Outcome) (passed int) {
 	t.Helper()
 	for range n {
 		if call(t, b, o) {
@@ -77,7 +77,7 @@ func TestNewRefusesBadConfig(t *testing.T) {
 		"open timeout": thresholdConfig(func(c *config.ThresholdBreaker) { c.OpenTimeout = 0 }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if b, err := breaker.New(cfg); err == nil {
+			if b, err := breaker.New(cfg, breaker.Options{}); err == nil {
 				t.Errorf("New = %T, want an error", b)
 			}
 		})
@@ -114,7 +114,7 @@ func TestThresholdTripsOnTheNthFailure(t *testing.T) {
 			t.Fatalf("after 5 failures: %v", b.State())
 		}
 		time.Sleep(2 * time.Second)
-		_, err := b.Allow()
+		_, err := b.Allow("")
 		var open *breaker.OpenError
 		if !errors.As(err, &open) || open.RetryAfter != 3*time.Second {
 			t.Errorf("2s into 5s of open: %v, want 3s to go", err)
@@ -143,7 +143,7 @@ func TestThresholdRatio(t *testing.T) {
 		// Calls under way are no evidence.
 		var passes []breaker.Pass
 		for range 30 {
-			pass, err := b.Allow()
+			pass, err := b.Allow("")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,13 +162,13 @@ func TestThresholdRatio(t *testing.T) {
 			t.Errorf("with 10 of 20 failed: %v", b.State())
 		}
 		for i := range passes {
-			passes[i].Done(breaker.Success)
+			passes[i].Done(breaker.Success, "SICK")
 		}
 	})
 }
 
 func TestThresholdHalfOpen(t *testing.T) {
-	open := func(t *testing.T, probes uint32) breaker.Breaker {
+	open := func(t *testing.T, probes uint32) *breaker.Group {
 		t.Helper()
 		b := mustNew(t, thresholdConfig(func(c *config.ThresholdBreaker) { c.HalfOpenProbes = probes }))
 		calls(t, b, 5, breaker.Failure)
@@ -178,19 +178,19 @@ func TestThresholdHalfOpen(t *testing.T) {
 	t.Run("all probes must succeed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := open(t, 2)
-			first, err1 := b.Allow()
-			second, err2 := b.Allow()
+			first, err1 := b.Allow("")
+			second, err2 := b.Allow("")
 			if err1 != nil || err2 != nil {
 				t.Fatal(err1, err2)
 			}
-			if _, err := b.Allow(); err == nil {
+			if _, err := b.Allow(""); err == nil {
 				t.Fatal("a third probe was let through")
 			}
-			first.Done(breaker.Success)
+			first.Done(breaker.Success, "SICK")
 			if b.State() != breaker.HalfOpen {
 				t.Fatalf("after one probe: %v", b.State())
 			}
-			second.Done(breaker.Success)
+			second.Done(breaker.Success, "SICK")
 			if b.State() != breaker.Closed {
 				t.Fatalf("after both probes: %v", b.State())
 			}
@@ -215,7 +215,7 @@ func TestThresholdHalfOpen(t *testing.T) {
 	t.Run("a stream that is answered closes", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := open(t, 1)
-			stream, err := b.Allow()
+			stream, err := b.Allow("")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,20 +224,20 @@ func TestThresholdHalfOpen(t *testing.T) {
 			if b.State() != breaker.Closed {
 				t.Errorf("after a probe's first message: %v", b.State())
 			}
-			stream.Done(breaker.Failure)
-			stream.Done(breaker.Failure)
+			stream.Done(breaker.Failure, "SICK")
+			stream.Done(breaker.Failure, "SICK")
 		})
 	})
 	t.Run("in the closed state a stream counts at its end", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := mustNew(t, thresholdConfig(nil))
 			for range 5 {
-				stream, err := b.Allow()
+				stream, err := b.Allow("")
 				if err != nil {
 					t.Fatal(err)
 				}
 				stream.Progress()
-				stream.Done(breaker.Failure)
+				stream.Done(breaker.Failure, "SICK")
 			}
 			if b.State() != breaker.Open {
 				t.Errorf("after five broken streams: %v", b.State())

@@ -8,9 +8,9 @@ import (
 	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
 )
 
-func allow(t *testing.T, b breaker.Breaker) breaker.Pass {
+func allow(t *testing.T, b *breaker.Group) breaker.Pass {
 	t.Helper()
-	pass, err := b.Allow()
+	pass, err := b.Allow("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,7 +18,7 @@ func allow(t *testing.T, b breaker.Breaker) breaker.Pass {
 }
 
 // halfOpen makes a breaker that opened, and whose open period of 5s is over.
-func halfOpen(t *testing.T) breaker.Breaker {
+func halfOpen(t *testing.T) *breaker.Group {
 	t.Helper()
 	b := mustNew(t, thresholdConfig(nil))
 	calls(t, b, 5, breaker.Failure)
@@ -50,8 +50,8 @@ func TestThresholdSilentProbe(t *testing.T) {
 				if call(t, b, breaker.Success) {
 					t.Fatal("a third probe was let through")
 				}
-				next.Done(tt.next)
-				silent.Done(tt.silent)
+				next.Done(tt.next, "SICK")
+				silent.Done(tt.silent, "SICK")
 				if got := b.State(); got != tt.want {
 					t.Errorf("the breaker is %v, want %v", got, tt.want)
 				}
@@ -67,9 +67,9 @@ func TestThresholdLateProbe(t *testing.T) {
 		report func(*breaker.Pass)
 		want   breaker.State
 	}{
-		"success":  {func(p *breaker.Pass) { p.Done(breaker.Success) }, breaker.Closed},
-		"failure":  {func(p *breaker.Pass) { p.Done(breaker.Failure) }, breaker.Open},
-		"ignored":  {func(p *breaker.Pass) { p.Done(breaker.Ignored) }, breaker.HalfOpen},
+		"success":  {func(p *breaker.Pass) { p.Done(breaker.Success, "SICK") }, breaker.Closed},
+		"failure":  {func(p *breaker.Pass) { p.Done(breaker.Failure, "SICK") }, breaker.Open},
+		"ignored":  {func(p *breaker.Pass) { p.Done(breaker.Ignored, "SICK") }, breaker.HalfOpen},
 		"progress": {(*breaker.Pass).Progress, breaker.Closed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +82,8 @@ func TestThresholdLateProbe(t *testing.T) {
 				if got := b.State(); got != tt.want {
 					t.Errorf("the breaker is %v, want %v", got, tt.want)
 				}
-				late.Done(breaker.Failure) // says nothing more
-				running.Done(breaker.Ignored)
+				late.Done(breaker.Failure, "SICK") // says nothing more
+				running.Done(breaker.Ignored, "SICK")
 				if got := b.State(); got != tt.want {
 					t.Errorf("after all ended the breaker is %v, want %v", got, tt.want)
 				}
@@ -101,11 +101,11 @@ func TestThresholdProbeOfAnEarlierPeriod(t *testing.T) {
 		call(t, b, breaker.Failure)
 		time.Sleep(5*time.Second + time.Millisecond)
 		running := allow(t, b)
-		old.Done(breaker.Success)
+		old.Done(breaker.Success, "SICK")
 		if got := b.State(); got != breaker.HalfOpen {
 			t.Errorf("the breaker is %v", got)
 		}
-		running.Done(breaker.Success)
+		running.Done(breaker.Success, "SICK")
 		if got := b.State(); got != breaker.Closed {
 			t.Errorf("after a good probe the breaker is %v", got)
 		}
@@ -132,7 +132,7 @@ func TestAdaptiveSilentProbe(t *testing.T) {
 			t.Errorf("with three streams answered the breaker is %v", got)
 		}
 		for i := range silent {
-			silent[i].Done(breaker.Success)
+			silent[i].Done(breaker.Success, "SICK")
 		}
 	})
 }
