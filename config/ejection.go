@@ -13,18 +13,20 @@ type Ejection struct {
 	MinCalls int `yaml:"min_calls" default:"20" min:"1"`
 	// How many endpoints must have had that many.
 	MinEndpoints int `yaml:"min_endpoints" default:"3" min:"2"`
-	// An endpoint is ejected whose share of successes is below the mean by this many standard deviations; 0: none is.
+	// An endpoint is ejected whose share of successes is below the others' mean by this many of their standard
+	// deviations, and by 0.05; 0: none is.
 	SuccessDeviations float64 `yaml:"success_deviations" default:"1.9"`
-	// An endpoint is ejected whose mean latency is this many times the median of all; 0: none is.
+	// An endpoint is ejected whose mean latency is this many times the median of all, and 1ms above it; 0: none is.
 	LatencyFactor float64 `yaml:"latency_factor" default:"0"`
-	// How long it is out of use the first time. Each further time it is as much longer.
+	// How long it is out of use the first time. Each further time it is as much longer; a time is forgotten for each
+	// interval in use. Then single calls try it out until one succeeds.
 	BaseTime time.Duration `yaml:"base_time" default:"5s" min:"1ms"`
 	// The longest time.
 	MaxTime time.Duration `yaml:"max_time" default:"2m" min:"1ms"`
-	// The largest share of the endpoints that may be out of use, though always one of several.
+	// The largest share of the endpoints that may be ejected at a time, though always one of several. 0: none ever is.
 	MaxShare float64 `yaml:"max_share" default:"0.5" max:"1"`
 	// When fewer than this share of the endpoints can be used, be it by ejection or by their health, all are: then
-	// most of what looks sick is something else. 0: never.
+	// most of what looks sick is something else. 0: only when none can.
 	PanicThreshold float64 `yaml:"panic_threshold" default:"0.3" max:"1"`
 }
 

@@ -1,10 +1,11 @@
 package fleet
 
 import (
-	"github.com/rpcgate/rpcgate/config"
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"github.com/rpcgate/rpcgate/config"
 )
 
 // What keeps calls from an endpoint, as bits of Endpoint.barred.
@@ -53,7 +54,7 @@ func (e *Endpoint) usable() bool { return e.barred.Load() == 0 }
 func (f *Fleet) generation() uint64 { return f.changes.Load() }
 
 // panicking tells whether so few endpoints are usable that calls are to go to
-// all of them alike: with none usable it is so, unless the threshold is 0.
+// all of them alike. It is always so when none is.
 func (f *Fleet) panicking() bool { return f.panics.Load() }
 
 // change makes a change of what is usable, and tells of it.
@@ -88,7 +89,7 @@ func (f *Fleet) settleLocked() {
 	}
 	f.ejected = ejected
 	f.trialDue.Store(due)
-	panics := float64(usable) < f.cfg.Ejection.PanicThreshold*float64(len(used))
+	panics := len(used) > 0 && (usable == 0 || float64(usable) < f.cfg.Ejection.PanicThreshold*float64(len(used)))
 	if f.panics.Swap(panics) != panics {
 		kind := PanicEnded
 		if panics {

@@ -11,6 +11,7 @@ type Endpoint struct {
 	info    atomic.Pointer[Info]
 	start   start
 	reports reports
+	health
 
 	// What every call writes. It keeps its lines of memory to itself, so that what
 	// is only read stays in every processor's cache.

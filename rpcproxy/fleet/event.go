@@ -43,8 +43,8 @@ type Event struct {
 	Reason Reason
 	// The figures that decided.
 	Detail string
-	// Of Ejected: until the next trial call may go to it. Of Readmitted: how long
-	// it was out of use.
+	// Of Ejected: until a trial call may go to it. Of Readmitted and Recovered: how
+	// long it was out of use.
 	For time.Duration
 	// Of the panics: how many of how many endpoints are usable.
 	Usable, Endpoints int
