@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
 	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
@@ -127,10 +126,7 @@ func (a *attempt) outgoing(ctx context.Context) context.Context {
 	if len(pairs) > 0 {
 		ctx = metadata.AppendToOutgoingContext(ctx, pairs...)
 	}
-	if b.markStreams && a.call.streams() {
-		ctx = balancer.WithStream(ctx)
-	}
-	return b.withHashKey(ctx, r.Credential.App)
+	return ctx
 }
 
 // choose says what the attempt wants of its endpoint.
@@ -142,6 +138,11 @@ func (a *attempt) choose() {
 		return
 	}
 	key := r.HashKey
+	if header := a.call.backend.hashHeader; key == "" && header != "" {
+		if values := r.Metadata[header]; len(values) > 0 {
+			key = values[0]
+		}
+	}
 	if key == "" {
 		key = r.Credential.App
 	}

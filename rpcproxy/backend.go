@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/resolver"
 
 	"github.com/rpcgate/rpcgate/config"
-	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
 	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
 	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
@@ -48,9 +47,8 @@ type Backend struct {
 	run           step
 	callOptions   []grpc.CallOption // of every call; shared, only read
 	attach        bool              // calls carry their credential
-	hashApps      bool              // the balancer wants the app
 	hashKeys      bool              // the balancer wants a hash of what keeps its endpoint
-	markStreams   bool              // the balancer wants to know the streams
+	hashHeader    string            // whose value is hashed; empty: the app's id is
 	cancelRevoked bool
 
 	// Whether the last attempt that tells found no way to the backend.
@@ -67,7 +65,11 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := newDialer(cfg, o)
+	f, err := fleet.New(cfg, fleet.Options{})
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDialer(cfg, f, o)
 	if err != nil {
 		return nil, err
 	}
@@ -83,16 +85,12 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 			grpc.MaxCallSendMsgSize(int(cfg.Conn.MaxSendSize)),
 		},
 		attach:        cfg.Credentials != "drop",
-		hashApps:      balancer.NeedsHashKey(cfg.Balancer),
+		fleet:         f,
 		hashKeys:      cfg.Balancer.Policy == "ring_hash",
-		markStreams:   balancer.NeedsStreams(cfg.Balancer),
+		hashHeader:    cfg.Balancer.HashHeader,
 		cancelRevoked: o.CancelRevoked,
 	}
 	if _, err := breaker.New(cfg.Breaker, breaker.Options{}); err != nil { // its faults show now, not with the first call
-		return nil, err
-	}
-	b.fleet, err = fleet.New(cfg, fleet.Options{})
-	if err != nil {
 		return nil, err
 	}
 	b.pool, err = newPool(cfg.Pool, d.dial, m.poolObserver(cfg.Name))
@@ -136,14 +134,6 @@ func (b *Backend) Forward(ctx context.Context, r *Request, ex Exchange) error {
 		defer c.free()
 	}
 	return b.run(ctx, c)
-}
-
-// withHashKey tells the balancer whose call it is, where it wants to know.
-func (b *Backend) withHashKey(ctx context.Context, app string) context.Context {
-	if b.hashApps && app != "" {
-		return balancer.WithHashKey(ctx, app)
-	}
-	return ctx
 }
 
 // AcquireShared gives a connection without credentials, for reflection and

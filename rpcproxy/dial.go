@@ -17,6 +17,7 @@ import (
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/discovery"
 	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
+	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
 // Windows of flow control, in bytes. That of a stream is what a caller who does
@@ -45,7 +46,9 @@ type dialer struct {
 	extra []grpc.DialOption
 }
 
-func newDialer(cfg config.Backend, o Options) (*dialer, error) {
+// newDialer is a dialer whose connections go to the endpoints that the fleet
+// chooses.
+func newDialer(cfg config.Backend, f *fleet.Fleet, o Options) (*dialer, error) {
 	target, err := targetOf(cfg, o.Target)
 	if err != nil {
 		return nil, err
@@ -54,13 +57,13 @@ func newDialer(cfg config.Backend, o Options) (*dialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	serviceConfig, err := balancer.ServiceConfig(cfg.Balancer)
+	serviceConfig, err := balancer.ServiceConfig(cfg.Balancer.Policy)
 	if err != nil {
 		return nil, err
 	}
 	d := &dialer{
 		target: target, cfg: cfg.Conn, transport: transport, serviceConfig: serviceConfig,
-		resolvers: append([]resolver.Builder{discovery.StaticBuilder()}, o.Resolvers...),
+		resolvers: fleetResolvers(f, o.Resolvers),
 		extra:     o.dialOptions,
 	}
 	if cfg.TLS != nil {
@@ -107,6 +110,8 @@ func (d *dialer) options() []grpc.DialOption {
 		grpc.WithTransportCredentials(d.transport.Clone()),
 		grpc.WithDefaultServiceConfig(d.serviceConfig),
 		grpc.WithResolvers(slices.Clone(d.resolvers)...),
+		// Also where the environment names a proxy: the fleet is to know the endpoints.
+		grpc.WithLocalDNSResolution(),
 		grpc.WithUserAgent("rpcgate"),
 		grpc.WithStaticStreamWindowSize(streamWindow),
 		grpc.WithStaticConnWindowSize(connWindow),

@@ -3,7 +3,10 @@ package balancer_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,16 +14,18 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
+	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
 func TestMain(m *testing.M) {
@@ -28,75 +33,91 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var policies = []string{"p2c_ewma", "round_robin", "least_request", "ring_hash", "pick_first"}
+var policies = []string{"p2c_ewma", "round_robin", "weighted_round_robin", "least_request", "ring_hash"}
 
 func TestServiceConfig(t *testing.T) {
-	for _, policy := range append(policies, "") {
-		text, err := balancer.ServiceConfig(config.Balancer{Policy: policy})
+	for _, policy := range append(policies, "pick_first", "") {
+		text, err := balancer.ServiceConfig(policy)
 		if err != nil || !json.Valid([]byte(text)) {
 			t.Errorf("%q: %s, %v", policy, text, err)
 		}
 	}
-	if text, err := balancer.ServiceConfig(config.Balancer{Policy: "dice"}); err == nil {
-		t.Errorf("an unknown policy gives %s", text)
-	}
 }
 
-func TestNeedsHashKey(t *testing.T) {
-	for _, tt := range []struct {
-		cfg  config.Balancer
-		want bool
-	}{
-		{config.Balancer{Policy: "ring_hash"}, true},
-		{config.Balancer{Policy: "ring_hash", HashHeader: "user"}, false},
-		{config.Balancer{Policy: "p2c_ewma"}, false},
-	} {
-		if got := balancer.NeedsHashKey(tt.cfg); got != tt.want {
-			t.Errorf("%+v: %v", tt.cfg, got)
-		}
-	}
-}
-
-// endpoint is a backend that counts, and can be slow.
+// endpoint is a backend that counts, can be slow, and can hold its calls.
 type endpoint struct {
 	addr  string
-	grpc  *grpc.Server
 	calls atomic.Int64
+	conns atomic.Int64
 	delay atomic.Int64 // ns
+	held  atomic.Bool  // calls wait for free to be closed
+	free  chan struct{}
+	stop  func()
 }
 
 func startEndpoint(t *testing.T) *endpoint {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return serveEndpoint(t, "127.0.0.1:0")
+}
+
+func serveEndpoint(t *testing.T, address string) *endpoint {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &endpoint{addr: l.Addr().String()}
-	e.grpc = grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
-		e.calls.Add(1)
-		var in emptypb.Empty
-		if err := s.RecvMsg(&in); err != nil {
-			return err
-		}
-		if md, _ := metadata.FromIncomingContext(s.Context()); len(md["rpcgate-hash-key"]) > 0 {
-			return status.Error(codes.InvalidArgument, "the hash key was sent")
-		}
-		timer := time.NewTimer(time.Duration(e.delay.Load()))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-s.Context().Done():
-		}
-		return s.SendMsg(&in)
-	}))
+	e := &endpoint{addr: l.Addr().String(), free: make(chan struct{})}
+	server := grpc.NewServer(grpc.UnknownServiceHandler(e.serve), grpc.StatsHandler(countConns{&e.conns}))
 	served := make(chan struct{})
-	go func() { defer close(served); _ = e.grpc.Serve(l) }()
-	t.Cleanup(func() { e.grpc.Stop(); <-served })
+	go func() { defer close(served); _ = server.Serve(l) }()
+	e.stop = func() { server.Stop(); <-served }
+	t.Cleanup(e.stop)
 	return e
 }
 
+func (e *endpoint) serve(_ any, s grpc.ServerStream) error {
+	e.calls.Add(1)
+	var in emptypb.Empty
+	if err := s.RecvMsg(&in); err != nil {
+		return err
+	}
+	timer := time.NewTimer(time.Duration(e.delay.Load()))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.Context().Done():
+	}
+	if e.held.Load() {
+		select {
+		case <-e.free:
+		case <-s.Context().Done():
+		}
+	}
+	return s.SendMsg(&in)
+}
+
+// countConns counts a server's connections.
+type countConns struct{ n *atomic.Int64 }
+
+func (countConns) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+func (countConns) HandleRPC(context.Context, stats.RPCStats)                       {}
+func (countConns) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
+	return ctx
+}
+
+func (c countConns) HandleConn(_ context.Context, s stats.ConnStats) {
+	switch s.(type) {
+	case *stats.ConnBegin:
+		c.n.Add(1)
+	case *stats.ConnEnd:
+		c.n.Add(-1)
+	}
+}
+
+// cluster is endpoints and a connection to them, with what is known of them.
 type cluster struct {
 	endpoints []*endpoint
+	fleet     *fleet.Fleet
 	resolver  *manual.Resolver
 	conn      *grpc.ClientConn
 }
@@ -104,48 +125,89 @@ type cluster struct {
 func startCluster(t *testing.T, n int, cfg config.Balancer) *cluster {
 	t.Helper()
 	c := &cluster{resolver: manual.NewBuilderWithScheme("manual")}
+	var err error
+	c.fleet, err = fleet.New(config.Backend{Balancer: cfg}, fleet.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range n {
 		c.endpoints = append(c.endpoints, startEndpoint(t))
 	}
-	c.resolver.InitialState(c.state(n))
-	text, err := balancer.ServiceConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.conn, err = grpc.NewClient("manual:///cluster", grpc.WithResolvers(c.resolver),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.conn.Close() })
+	c.resolver.InitialState(c.state(c.endpoints...))
+	c.conn = c.dial(t, cfg.Policy)
 	return c
 }
 
-// state is the first n endpoints, as a resolver tells them.
-func (c *cluster) state(n int) resolver.State {
-	var s resolver.State
-	for _, e := range c.endpoints[:n] {
-		a := resolver.Address{Addr: e.addr}
-		s.Addresses = append(s.Addresses, a)
-		s.Endpoints = append(s.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{a}})
+// dial makes a connection of the cluster's, one of perhaps several.
+func (c *cluster) dial(t *testing.T, policy string) *grpc.ClientConn {
+	t.Helper()
+	text, err := balancer.ServiceConfig(policy)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return s
+	conn, err := grpc.NewClient("manual:///cluster", grpc.WithResolvers(c.resolver),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(text),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, MaxDelay: 10 * time.Millisecond}, MinConnectTimeout: time.Second,
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// state is endpoints as a resolver tells them.
+func (c *cluster) state(endpoints ...*endpoint) resolver.State {
+	var s resolver.State
+	list := make([]fleet.Info, 0, len(endpoints))
+	for _, e := range endpoints {
+		list = append(list, fleet.Info{Address: e.addr})
+		s.Endpoints = append(s.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{{Addr: e.addr}}})
+	}
+	return balancer.WithFleet(s, c.fleet, c.fleet.Update(list))
+}
+
+// choosing is a context that tells the balancer of a choice.
+type choosing struct {
+	context.Context
+
+	choice *fleet.Choice
+}
+
+func (c choosing) Value(key any) any {
+	if key == (balancer.ChoiceKey{}) {
+		return c.choice
+	}
+	return c.Context.Value(key)
+}
+
+// choose makes a call with a choice, and tells the fleet how it went.
+func (c *cluster) choose(ctx context.Context, choice *fleet.Choice) error {
+	start := time.Now()
+	err := c.call(choosing{ctx, choice})
+	outcome := fleet.Success
+	if err != nil {
+		outcome = fleet.Failure
+	}
+	c.fleet.Done(choice, outcome, time.Since(start))
+	return err
 }
 
 func (c *cluster) call(ctx context.Context) error {
 	return c.conn.Invoke(ctx, "/s/M", &emptypb.Empty{}, &emptypb.Empty{})
 }
 
-// callAll makes n calls by some callers at once.
-func (c *cluster) callAll(t *testing.T, n, callers int, ctx func(i int) context.Context) {
+// callAll makes n calls by some callers at once, each with a choice of its own.
+func (c *cluster) callAll(t *testing.T, n, callers int, choice func() *fleet.Choice) {
 	t.Helper()
 	var wg sync.WaitGroup
 	var next atomic.Int64
 	for range callers {
 		wg.Go(func() {
-			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-				limited, cancel := context.WithTimeout(ctx(int(i)), 10*time.Second)
-				if err := c.call(limited); err != nil {
+			for next.Add(1) <= int64(n) {
+				limited, cancel := context.WithTimeout(context.Background(), patience)
+				if err := c.choose(limited, choice()); err != nil {
 					t.Error(err)
 				}
 				cancel()
@@ -155,29 +217,39 @@ func (c *cluster) callAll(t *testing.T, n, callers int, ctx func(i int) context.
 	wg.Wait()
 }
 
-func plain(int) context.Context { return context.Background() }
+func whichever() *fleet.Choice { return &fleet.Choice{} }
 
-// ready waits until all endpoints serve: policies begin with those that are
-// connected first.
+func keyed(key string) func() *fleet.Choice {
+	return func() *fleet.Choice { return &fleet.Choice{Key: fleet.HashKey(key), Keyed: true} }
+}
+
+// patience is how long tests wait for what must happen.
+const patience = 10 * time.Second
+
+// waitFor waits until the condition holds.
+func waitFor(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	limit := time.After(patience)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// ready waits until all endpoints serve: a connection begins with those that
+// are connected first.
 func (c *cluster) ready(t *testing.T) {
 	t.Helper()
-	limit := time.Now().Add(10 * time.Second)
-	for {
-		c.callAll(t, 20, 1, plain)
-		all := true
-		for _, e := range c.endpoints {
-			all = all && e.calls.Load() > 0
-		}
-		if all {
-			break
-		}
-		if time.Now().After(limit) {
-			t.Fatal("some endpoint gets no calls")
-		}
-	}
-	for _, e := range c.endpoints {
-		e.calls.Store(0)
-	}
+	waitFor(t, "each endpoint to get calls", func() bool {
+		c.callAll(t, 20, 1, whichever)
+		return !slices.Contains(c.counts(), 0)
+	})
+	c.reset()
 }
 
 func (c *cluster) counts() (counts []int64) {
@@ -187,67 +259,54 @@ func (c *cluster) counts() (counts []int64) {
 	return counts
 }
 
+func (c *cluster) reset() {
+	for _, e := range c.endpoints {
+		e.calls.Store(0)
+	}
+}
+
 func TestPoliciesServeAndSpread(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(policy, func(t *testing.T) {
 			c := startCluster(t, 3, config.Balancer{Policy: policy})
-			if policy != "pick_first" {
-				c.ready(t)
-			}
-			c.callAll(t, 300, 4, plain)
-			counts := c.counts()
-			used := 0
-			for _, n := range counts {
-				if n > 0 {
-					used++
-				}
-			}
-			if want := map[bool]int{true: 1, false: 3}[policy == "pick_first"]; used != want {
-				t.Errorf("calls went to %v, want %d endpoints used", counts, want)
+			c.ready(t)
+			c.callAll(t, 300, 4, whichever)
+			if slices.Contains(c.counts(), 0) {
+				t.Errorf("calls went to %v", c.counts())
 			}
 			// The list shrinks; no call is lost.
-			c.resolver.UpdateState(c.state(1))
-			c.callAll(t, 30, 4, plain)
+			c.resolver.UpdateState(c.state(c.endpoints[0]))
+			c.callAll(t, 30, 4, whichever)
 		})
 	}
 }
 
-func TestAppHashKeepsTheEndpoint(t *testing.T) {
-	for name, tt := range map[string]struct {
-		cfg config.Balancer
-		ctx func(app string) context.Context
-	}{
-		"app": {config.Balancer{Policy: "ring_hash"}, func(app string) context.Context {
-			return balancer.WithHashKey(context.Background(), app)
-		}},
-		"header": {config.Balancer{Policy: "ring_hash", HashHeader: "user"}, func(app string) context.Context {
-			return metadata.NewOutgoingContext(context.Background(), metadata.Pairs("user", app))
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := startCluster(t, 3, tt.cfg)
-			hit := map[int]bool{}
-			for app := range 20 {
-				key := string(rune('a' + app))
-				for _, e := range c.endpoints {
-					e.calls.Store(0)
-				}
-				c.callAll(t, 10, 2, func(int) context.Context { return tt.ctx(key) })
-				where := -1
-				for i, n := range c.counts() {
-					if n > 0 && where >= 0 {
-						t.Fatalf("app %s was served by several endpoints: %v", key, c.counts())
-					}
-					if n > 0 {
-						where = i
-					}
-				}
-				hit[where] = true
-			}
-			if len(hit) < 2 {
-				t.Errorf("20 apps are served by endpoints %v", hit)
-			}
-		})
+func TestPickFirst(t *testing.T) {
+	c := startCluster(t, 3, config.Balancer{Policy: "pick_first"})
+	c.callAll(t, 30, 4, whichever)
+	counts := c.counts()
+	slices.Sort(counts)
+	if !slices.Equal(counts, []int64{0, 0, 30}) {
+		t.Errorf("calls went to %v", counts)
+	}
+}
+
+func TestRingHashKeepsTheEndpoint(t *testing.T) {
+	c := startCluster(t, 3, config.Balancer{Policy: "ring_hash"})
+	c.ready(t)
+	hit := map[int]bool{}
+	for app := range 20 {
+		c.reset()
+		c.callAll(t, 10, 2, keyed(fmt.Sprint(app)))
+		counts := c.counts()
+		at := slices.Index(counts, 10)
+		if at < 0 {
+			t.Fatalf("app %d was served by several endpoints: %v", app, counts)
+		}
+		hit[at] = true
+	}
+	if len(hit) < 2 {
+		t.Errorf("20 apps are served by endpoints %v", hit)
 	}
 }
 
@@ -255,9 +314,128 @@ func TestP2CAvoidsTheSlow(t *testing.T) {
 	c := startCluster(t, 2, config.Balancer{Policy: "p2c_ewma"})
 	c.ready(t)
 	c.endpoints[0].delay.Store(int64(30 * time.Millisecond))
-	c.callAll(t, 2000, 8, plain)
+	c.callAll(t, 2000, 8, whichever)
 	counts := c.counts()
 	if counts[0] == 0 || counts[0]*3 > counts[1] {
 		t.Errorf("the slow endpoint got %d calls, the fast one %d", counts[0], counts[1])
 	}
+}
+
+// What one connection learns, another knows.
+func TestConnectionsKnowTheSame(t *testing.T) {
+	c := startCluster(t, 2, config.Balancer{Policy: "p2c_ewma"})
+	c.ready(t)
+	c.endpoints[0].delay.Store(int64(30 * time.Millisecond))
+	c.callAll(t, 500, 8, whichever)
+	c.conn = c.dial(t, "p2c_ewma")
+	c.conn.Connect()
+	waitFor(t, "the other connection", func() bool { return slices.Min(connections(c.fleet)) == 2 })
+	c.reset()
+	c.callAll(t, 20, 1, whichever)
+	if counts := c.counts(); counts[0] > 5 {
+		t.Errorf("the slow endpoint got %d calls of 20 on a new connection", counts[0])
+	}
+}
+
+// connections is how many there are to each endpoint.
+func connections(f *fleet.Fleet) (n []int) {
+	for _, e := range f.Endpoints() {
+		n = append(n, e.Connections())
+	}
+	return n
+}
+
+// A call without a choice, such as one of reflection, is served and counts for
+// nothing.
+func TestCallWithoutChoice(t *testing.T) {
+	c := startCluster(t, 2, config.Balancer{Policy: "least_request"})
+	for range 10 {
+		if err := c.call(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range c.fleet.Endpoints() {
+		if n := e.InFlight(); n != 0 {
+			t.Errorf("%d calls in flight to %s", n, e.Address())
+		}
+	}
+}
+
+// An endpoint that leaves gets no more calls, and finishes those it has.
+func TestEndpointThatLeavesFinishesItsCalls(t *testing.T) {
+	c := startCluster(t, 2, config.Balancer{Policy: "round_robin"})
+	c.ready(t)
+	leaving := c.endpoints[0]
+	leaving.held.Store(true)
+	results := make(chan error, 2)
+	for range 2 {
+		go func() { results <- c.choose(context.Background(), whichever()) }()
+	}
+	if err := <-results; err != nil { // the other endpoint's
+		t.Error(err)
+	}
+	waitFor(t, "the call", func() bool { return leaving.calls.Load() == 1 })
+	c.resolver.UpdateState(c.state(c.endpoints[1]))
+	c.callAll(t, 20, 4, whichever)
+	if n := leaving.calls.Load(); n != 1 {
+		t.Errorf("the endpoint that left got %d calls more", n-1)
+	}
+	close(leaving.free)
+	if err := <-results; err != nil {
+		t.Errorf("the call of the endpoint that left: %v", err)
+	}
+	waitFor(t, "the connection to end", func() bool { return leaving.conns.Load() == 0 })
+}
+
+// An endpoint that restarts is connected to again, though no call asks for it.
+func TestReconnects(t *testing.T) {
+	c := startCluster(t, 2, config.Balancer{Policy: "round_robin"})
+	c.ready(t)
+	c.endpoints[0].stop()
+	waitFor(t, "the loss to be seen", func() bool { return slices.Equal(connections(c.fleet), []int{0, 1}) })
+	c.callAll(t, 20, 4, whichever) // by the other
+	c.endpoints[0] = serveEndpoint(t, c.endpoints[0].addr)
+	waitFor(t, "the connection", func() bool { return slices.Equal(connections(c.fleet), []int{1, 1}) })
+	c.reset()
+	c.callAll(t, 20, 1, whichever)
+	if slices.Contains(c.counts(), 0) {
+		t.Errorf("calls went to %v", c.counts())
+	}
+}
+
+// With no endpoint to be reached calls fail, and do not wait; with one that is
+// just being connected to they wait.
+func TestUnreachable(t *testing.T) {
+	c := startCluster(t, 2, config.Balancer{Policy: "round_robin"})
+	c.ready(t)
+	for _, e := range c.endpoints {
+		e.stop()
+	}
+	waitFor(t, "calls to fail", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		err := c.choose(ctx, whichever())
+		if err != nil && status.Code(err) != codes.Unavailable {
+			t.Fatal(err)
+		}
+		return err != nil && strings.Contains(err.Error(), "last connection error")
+	})
+	// The list is emptied, and filled again.
+	c.resolver.UpdateState(c.state())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := c.choose(ctx, whichever()); status.Code(err) != codes.Unavailable {
+		t.Errorf("without endpoints: %v", err)
+	}
+	c.endpoints = []*endpoint{startEndpoint(t)}
+	c.resolver.UpdateState(c.state(c.endpoints...))
+	c.callAll(t, 1, 1, whichever)
+}
+
+// A state without a fleet is refused, and the last one that had one stays.
+func TestStateWithoutFleet(t *testing.T) {
+	c := startCluster(t, 1, config.Balancer{Policy: "round_robin"})
+	c.ready(t)
+	c.resolver.UpdateState(resolver.State{Endpoints: []resolver.Endpoint{{Addresses: []resolver.Address{{Addr: "127.0.0.1:1"}}}}})
+	c.callAll(t, 5, 1, whichever)
 }

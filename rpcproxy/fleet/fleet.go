@@ -106,10 +106,8 @@ func (f *Fleet) Done(c *Choice, o Outcome, latency time.Duration) {
 	if e == nil {
 		return
 	}
-	now := c.begun + latency // spares a look at the clock
-	if latency <= 0 {
-		now = f.now()
-	}
+	now := f.now()
+	latency = min(latency, now-c.begun) // without the wait for a connection
 	if o != Ignored {
 		if latency > 0 && !c.Stream {
 			e.load.observeLatency(now, latency)

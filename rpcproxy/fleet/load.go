@@ -80,6 +80,12 @@ func average(ewma *atomic.Uint64, updated *atomic.Int64, now time.Duration, obse
 	ewma.Store(math.Float64bits(math.Float64frombits(ewma.Load())*old + observed*(1-old)))
 }
 
+// InFlight is how many calls it has, over all connections.
+func (e *Endpoint) InFlight() int { return int(e.load.inflight.Load()) }
+
+// Connections is how many connections have it ready.
+func (e *Endpoint) Connections() int { return int(e.load.conns.Load()) }
+
 // Connected notes that one more connection has the endpoint ready.
 func (e *Endpoint) Connected() { e.load.conns.Add(1) }
 

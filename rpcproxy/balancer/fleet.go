@@ -1,0 +1,231 @@
+package balancer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/balancer/base"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/resolver"
+
+	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
+)
+
+// fleetName is the one balancer's name in grpc-go's registry.
+const fleetName = "rpcgate"
+
+// fleetBuilder makes the balancers of connections whose resolver's state
+// carries a fleet ([WithFleet]).
+type fleetBuilder struct{}
+
+func (fleetBuilder) Name() string { return fleetName }
+
+func (fleetBuilder) Build(cc balancer.ClientConn, _ balancer.BuildOptions) balancer.Balancer {
+	return &fleetBalancer{cc: cc, links: map[*fleet.Endpoint]*link{}, state: connectivity.Connecting}
+}
+
+// fleetBalancer keeps one connection to each endpoint of the fleet's that the
+// gateway uses, and leaves it to the fleet which one a call takes. grpc-go calls
+// its methods, and the listeners of SubConns, one at a time.
+//
+// How the states of all are summed up is grpc-go's way (balancer/base): ready
+// when one is, else connecting when one is; and an endpoint that failed counts as
+// failed until it is connected, or else, with all of them down, there would
+// always be one that connects, and calls would wait rather than fail.
+type fleetBalancer struct {
+	cc    balancer.ClientConn
+	fleet *fleet.Fleet
+
+	links map[*fleet.Endpoint]*link
+	order []*link // as the resolver has them
+
+	state       connectivity.State
+	more        bool  // some are connecting
+	resolverErr error // what the resolver said last, if it was an error
+	connErr     error // why a connection failed, last
+}
+
+// UpdateClientConnState implements balancer.Balancer.
+func (b *fleetBalancer) UpdateClientConnState(s balancer.ClientConnState) error {
+	roster := rosterOf(s.ResolverState)
+	if roster == nil {
+		b.ResolverError(errors.New("endpoints that are not a fleet's"))
+		return balancer.ErrBadResolverState
+	}
+	b.fleet = roster.fleet
+	b.resolverErr = nil
+	old := b.order
+	b.order = make([]*link, 0, len(roster.endpoints))
+	listed := make(map[*link]bool, len(roster.endpoints))
+	for i, e := range roster.endpoints {
+		l, err := b.link(e, s.ResolverState.Endpoints[i].Addresses)
+		if err != nil {
+			b.connErr = err
+			continue
+		}
+		b.order = append(b.order, l)
+		listed[l] = true
+	}
+	// Those that left finish their calls.
+	for _, l := range old {
+		if !listed[l] {
+			b.drop(l)
+		}
+	}
+	if len(b.order) == 0 {
+		b.ResolverError(errors.New("produced zero addresses"))
+		return balancer.ErrBadResolverState
+	}
+	if b.state == connectivity.TransientFailure || !slices.Equal(old, b.order) {
+		b.update()
+	}
+	return nil
+}
+
+// link is the connection to an endpoint, new if need be.
+func (b *fleetBalancer) link(e *fleet.Endpoint, addresses []resolver.Address) (*link, error) {
+	if l := b.links[e]; l != nil && slices.EqualFunc(l.addresses, addresses, resolver.Address.Equal) {
+		return l, nil
+	}
+	l := &link{endpoint: e, addresses: addresses, state: connectivity.Idle}
+	conn, err := b.cc.NewSubConn(addresses, balancer.NewSubConnOptions{
+		StateListener: func(s balancer.SubConnState) { b.changed(l, s) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connection to %s: %w", e.Address(), err)
+	}
+	l.pick = balancer.PickResult{SubConn: conn}
+	b.links[e] = l
+	conn.Connect()
+	return l, nil
+}
+
+// drop lets an endpoint go: its connection is closed when its last call has
+// ended.
+func (b *fleetBalancer) drop(l *link) {
+	l.become(connectivity.Shutdown)
+	l.pick.SubConn.Shutdown()
+	if b.links[l.endpoint] == l { // or another connection has taken its place
+		delete(b.links, l.endpoint)
+	}
+}
+
+// changed takes in the state of a connection.
+func (b *fleetBalancer) changed(l *link, s balancer.SubConnState) {
+	if l.state == connectivity.Shutdown {
+		return
+	}
+	if s.ConnectivityState == connectivity.Idle {
+		l.pick.SubConn.Connect()
+	}
+	if l.state == connectivity.TransientFailure &&
+		(s.ConnectivityState == connectivity.Idle || s.ConnectivityState == connectivity.Connecting) {
+		return
+	}
+	if s.ConnectivityState == connectivity.TransientFailure {
+		b.connErr = s.ConnectionError
+	}
+	ready := l.state == connectivity.Ready
+	l.become(s.ConnectivityState)
+	state, more := b.sum()
+	if ready == (l.state == connectivity.Ready) && state == b.state && more == b.more && state != connectivity.TransientFailure {
+		return // nothing is another for a call
+	}
+	b.update()
+}
+
+// sum is the state of all connections together, and whether some are not
+// settled yet.
+func (b *fleetBalancer) sum() (_ connectivity.State, more bool) {
+	ready := false
+	for _, l := range b.order {
+		switch l.state {
+		case connectivity.Ready:
+			ready = true
+		case connectivity.Connecting, connectivity.Idle:
+			more = true
+		}
+	}
+	switch {
+	case ready:
+		return connectivity.Ready, more
+	case more:
+		return connectivity.Connecting, true
+	default:
+		return connectivity.TransientFailure, false
+	}
+}
+
+// update gives the connection its picker.
+func (b *fleetBalancer) update() {
+	b.state, b.more = b.sum()
+	b.cc.UpdateState(balancer.State{ConnectivityState: b.state, Picker: b.picker()})
+}
+
+func (b *fleetBalancer) picker() balancer.Picker {
+	switch b.state {
+	case connectivity.Ready:
+		return newPicker(b.fleet, b.order, b.more)
+	case connectivity.Connecting:
+		return base.NewErrPicker(balancer.ErrNoSubConnAvailable)
+	default:
+		return base.NewErrPicker(b.lastErrors())
+	}
+}
+
+// lastErrors is why calls fail.
+func (b *fleetBalancer) lastErrors() error {
+	switch {
+	case b.connErr == nil || len(b.order) == 0:
+		return fmt.Errorf("last resolver error: %w", b.resolverErr)
+	case b.resolverErr == nil:
+		return fmt.Errorf("last connection error: %w", b.connErr)
+	default:
+		return fmt.Errorf("last connection error: %w; last resolver error: %w", b.connErr, b.resolverErr)
+	}
+}
+
+// ResolverError implements balancer.Balancer. Endpoints that are known go on
+// being used.
+func (b *fleetBalancer) ResolverError(err error) {
+	b.resolverErr = err
+	if state, _ := b.sum(); state == connectivity.TransientFailure {
+		b.update()
+	}
+}
+
+// UpdateSubConnState implements balancer.Balancer; each SubConn has a listener.
+func (*fleetBalancer) UpdateSubConnState(balancer.SubConn, balancer.SubConnState) {}
+
+// ExitIdle implements balancer.Balancer; all connections are made at once.
+func (*fleetBalancer) ExitIdle() {}
+
+// Close implements balancer.Balancer.
+func (b *fleetBalancer) Close() {
+	for _, l := range b.order {
+		b.drop(l)
+	}
+	b.order = nil
+}
+
+// link is the connection to an endpoint.
+type link struct {
+	endpoint  *fleet.Endpoint
+	addresses []resolver.Address
+	state     connectivity.State // Shutdown: it was dropped
+	pick      balancer.PickResult
+}
+
+// become tells the endpoint when the connection is ready, and when it is no more.
+func (l *link) become(s connectivity.State) {
+	before := l.state
+	l.state = s
+	switch {
+	case before != connectivity.Ready && s == connectivity.Ready:
+		l.endpoint.Connected()
+	case before == connectivity.Ready && s != connectivity.Ready:
+		l.endpoint.Disconnected()
+	}
+}
