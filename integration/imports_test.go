@@ -81,6 +81,10 @@ integration/ledger/ledgerpb <-
                            # generated
 integration/ledger/ledgerd <- config discovery integration/ledger/ledgerpb
                            # a program of tests; registers as any server of a user may
+integration/netns       <- integration/process
+                           # tests alone: IP, whatever is in it
+integration/chaos       <- integration/etcdtest integration/faultproxy integration/gatewaytest integration/ledger integration/ledger/ledgerpb integration/redistest
+                           # tests alone: runs all of it
 integration/protobufsuite <-
                            # tests alone
 integration/protobufsuite/testee <- config transcode
