@@ -97,6 +97,9 @@ func (b *fleetBalancer) link(e *fleet.Endpoint, addresses []resolver.Address) (*
 		return nil, fmt.Errorf("connection to %s: %w", e.Address(), err)
 	}
 	l.pick = balancer.PickResult{SubConn: conn}
+	if b.fleet.Config().Balancer.LoadReports == "per_call" {
+		l.pick.Done = reportOf(e)
+	}
 	b.links[e] = l
 	conn.Connect()
 	return l, nil
@@ -105,7 +108,7 @@ func (b *fleetBalancer) link(e *fleet.Endpoint, addresses []resolver.Address) (*
 // drop lets an endpoint go: its connection is closed when its last call has
 // ended.
 func (b *fleetBalancer) drop(l *link) {
-	l.become(connectivity.Shutdown)
+	b.become(l, connectivity.Shutdown)
 	l.pick.SubConn.Shutdown()
 	if b.links[l.endpoint] == l { // or another connection has taken its place
 		delete(b.links, l.endpoint)
@@ -128,7 +131,7 @@ func (b *fleetBalancer) changed(l *link, s balancer.SubConnState) {
 		b.connErr = s.ConnectionError
 	}
 	ready := l.state == connectivity.Ready
-	l.become(s.ConnectivityState)
+	b.become(l, s.ConnectivityState)
 	state, more := b.sum()
 	if ready == (l.state == connectivity.Ready) && state == b.state && more == b.more && state != connectivity.TransientFailure {
 		return // nothing is another for a call
@@ -216,16 +219,19 @@ type link struct {
 	addresses []resolver.Address
 	state     connectivity.State // Shutdown: it was dropped
 	pick      balancer.PickResult
+	watches   watches // while it is ready
 }
 
 // become tells the endpoint when the connection is ready, and when it is no more.
-func (l *link) become(s connectivity.State) {
+func (b *fleetBalancer) become(l *link, s connectivity.State) {
 	before := l.state
 	l.state = s
 	switch {
 	case before != connectivity.Ready && s == connectivity.Ready:
 		l.endpoint.Connected()
+		l.watches = watch(b.fleet, l.endpoint, l.pick.SubConn)
 	case before == connectivity.Ready && s != connectivity.Ready:
 		l.endpoint.Disconnected()
+		l.watches.end()
 	}
 }

@@ -32,6 +32,7 @@ func newField(t testing.TB, n int, change func(*config.Backend)) *field {
 		change(&cfg)
 	}
 	d := &field{t: t}
+	d.clock.Store(int64(time.Hour)) // calls may have begun before the test
 	seeded := rand.New(rand.NewPCG(1, 2))
 	var guard sync.Mutex
 	f, err := New(cfg, Options{
@@ -93,7 +94,9 @@ func (d *field) call(i, n int, o Outcome) {
 // took makes n calls at an endpoint that succeed after some time.
 func (d *field) took(i, n int, latency time.Duration) {
 	for range n {
-		d.Done(d.beginAt(i), Success, latency)
+		c := d.beginAt(i)
+		c.begun -= latency
+		d.Done(c, Success, latency)
 	}
 }
 

@@ -95,6 +95,9 @@ func New(cfg config.Backend, o Options) (*Fleet, error) {
 	return f, nil
 }
 
+// Config is the backend's configuration.
+func (f *Fleet) Config() config.Backend { return f.cfg }
+
 // Endpoints are those that this gateway connects to.
 func (f *Fleet) Endpoints() []*Endpoint { return *f.used.Load() }
 

@@ -1,10 +1,6 @@
 package fleet
 
-import (
-	"time"
-
-	"github.com/rpcgate/rpcgate/config"
-)
+import "time"
 
 // Health is what an endpoint says of itself.
 type Health uint8
@@ -39,9 +35,6 @@ type health struct {
 	said      Health
 	saidSince time.Duration
 }
-
-// HealthCheck is how the fleet's endpoints are to be asked for their health.
-func (f *Fleet) HealthCheck() config.HealthCheck { return f.cfg.HealthCheck }
 
 // HealthTurns says which connection watches the endpoint's health.
 func (e *Endpoint) HealthTurns() *Turns { return &e.watch }

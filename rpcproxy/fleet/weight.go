@@ -30,12 +30,17 @@ type LoadReport struct {
 // reports turn into a weight: the calls a second that an endpoint would serve
 // when it is fully busy.
 type reports struct {
+	turns  Turns
 	mu     sync.Mutex
 	weight float64
 	any    bool          // there was one, and it has not expired
 	since  time.Duration // when the first came
 	last   time.Duration // when the latest came
 }
+
+// ReportTurns says which connection listens to the endpoint's reports, where
+// they do not come with its answers.
+func (e *Endpoint) ReportTurns() *Turns { return &e.reports.turns }
 
 // Reported takes in a report of the endpoint's. Empty ones are passed over, and
 // of two at the same instant one.
