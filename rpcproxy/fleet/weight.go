@@ -99,18 +99,20 @@ func weightsOf(members []member, now time.Duration) []float64 {
 	sumReported, sumGiven := 0.0, 0.0
 	for i, m := range members {
 		given[i] = m.endpoint.Info().weight
-		weights[i] = m.endpoint.reports.current(now)
-		if weights[i] > 0 {
+		if given[i] == 0 {
+			continue // it wants no calls, whatever it reports
+		}
+		if weights[i] = m.endpoint.reports.current(now); weights[i] > 0 {
 			sumReported += weights[i]
 			sumGiven += given[i]
 		}
 	}
 	scale := 1.0
-	if sumReported > 0 && sumGiven > 0 {
+	if sumReported > 0 {
 		scale = sumReported / sumGiven
 	}
 	for i := range weights {
-		if weights[i] == 0 || given[i] == 0 {
+		if weights[i] == 0 {
 			weights[i] = given[i] * scale
 		}
 	}
