@@ -98,6 +98,9 @@ packages:
 	for program in redis-server npm chromium curl; do \
 	  command -v "$$program" >/dev/null || missing+=" $$program"; \
 	done; \
+	for program in ip:iproute2 iptables:iptables; do \
+	  PATH="$$PATH:/usr/sbin:/sbin" command -v "$${program%:*}" >/dev/null || missing+=" $${program#*:}"; \
+	done; \
 	/usr/bin/python3 -c 'import grpc' 2>/dev/null || missing+=" python3-grpcio"; \
 	[ -n "$$missing" ] || exit 0; \
 	if ! command -v apt-get >/dev/null; then \

@@ -93,7 +93,7 @@ func (l *load) work(ctx context.Context, began time.Time, pace time.Duration, nu
 // call makes a call at the gateway whose turn it is. At a gateway where nobody
 // listens nothing was sent, and the next one has its turn.
 func (l *load) call(c *call, number, turn int) {
-	a := l.system.apps[turn%len(l.system.apps)]
+	a := l.system.apps[turn/Gateways%len(l.system.apps)]
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for i := range 2 * Gateways {

@@ -124,4 +124,3 @@ func eventually(ok func() bool) bool {
 	}
 	return true
 }
-

@@ -72,7 +72,7 @@ func (f Fault) recovery() time.Duration {
 // over is when all is as before.
 func (f Fault) over() time.Duration { return f.At + f.For + f.recovery() }
 
-// of reports whether the fault is an endpoint's.
+// ofEndpoint reports whether the fault is an endpoint's.
 func (f Fault) ofEndpoint() bool {
 	return slices.ContainsFunc(endpointKinds, func(w weight) bool { return w.kind == f.Kind })
 }
@@ -168,7 +168,7 @@ func (d *drawing) others() {
 }
 
 func (d *drawing) fault(at time.Duration, kind Kind, target int) Fault {
-	f := Fault{At: at, Kind: kind, Target: target, For: d.between(300, 4000)}
+	f := Fault{At: at, Kind: kind, Target: target, For: d.between(300, min(4000, d.end.Milliseconds()/5))}
 	if kind == Delay {
 		f.Latency = d.between(50, 300)
 		f.Jitter = d.between(0, f.Latency.Milliseconds())

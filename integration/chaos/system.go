@@ -78,8 +78,8 @@ func start(tb testing.TB) *system {
 // gateway is one of the gateways: one process after the other at the same
 // addresses.
 type gateway struct {
-	number           int
-	config           string
+	number            int
+	config            string
 	http, grpc, admin string
 
 	mu      sync.Mutex
@@ -155,4 +155,3 @@ func (g *gateway) said(text string) []string {
 	}
 	return lines
 }
-

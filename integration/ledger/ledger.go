@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ type Options struct {
 	Name string   // in its answers
 	Addr string   // host:port; it stays the same over restarts
 	Args []string // further flags of ledgerd
+	Via  []string // a command line that runs it, such as nsenter's; none: it runs as it is
 }
 
 // Backend is an endpoint: one process after the other, with one journal. It ends
@@ -62,8 +64,10 @@ func (b *Backend) Again(args ...string) {
 // alone.
 func (b *Backend) Launch(args ...string) {
 	b.tb.Helper()
-	all := append([]string{"--name", b.Name, "--listen", b.Addr, "--journal", b.journal}, b.Args...)
-	b.Process = process.Start(b.tb, gatewaytest.Binary(b.tb, "integration/ledger/ledgerd"), append(all, args...)...)
+	line := slices.Concat(b.Via, []string{
+		gatewaytest.Binary(b.tb, "integration/ledger/ledgerd"), "--name", b.Name, "--listen", b.Addr, "--journal", b.journal,
+	}, b.Args, args)
+	b.Process = process.Start(b.tb, line[0], line[1:]...)
 }
 
 // Terminate has the process leave in order, and waits for its end.
