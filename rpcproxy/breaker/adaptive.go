@@ -211,12 +211,12 @@ func (a *adaptive) view(now time.Duration) view {
 	return v
 }
 
-func (a *adaptive) progress(_ *ticket, now time.Duration) bool {
+func (a *adaptive) progress(_ ticket, now time.Duration) bool {
 	a.window.succeeded(now)
 	return true
 }
 
-func (a *adaptive) done(t *ticket, o Outcome, why string, now time.Duration) {
+func (a *adaptive) done(t ticket, o Outcome, why string, now time.Duration) {
 	switch {
 	case o == Success && !t.progressed: // else counted when it began
 		a.window.succeeded(now)

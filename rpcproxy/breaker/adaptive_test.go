@@ -1,7 +1,6 @@
 package breaker_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,81 +122,4 @@ func TestAdaptiveStreamThatFailsLateCounts(t *testing.T) {
 			t.Error("streams that all fail after a message do not count")
 		}
 	})
-}
-
-// The backend is dead for a minute and then well again, under steady load.
-func TestAdaptiveRecovery(t *testing.T) {
-	for _, tt := range []struct {
-		perSecond int
-		leaked    float64       // the greatest share of calls let through while dead
-		recovered time.Duration // all calls pass from here on
-	}{
-		{perSecond: 10, leaked: 0.35, recovered: 10 * time.Second},
-		{perSecond: 100, leaked: 0.05, recovered: 8 * time.Second},
-		{perSecond: 1000, leaked: 0.01, recovered: 8 * time.Second},
-		{perSecond: 10000, leaked: 0.001, recovered: 8 * time.Second},
-	} {
-		t.Run(fmt.Sprintf("%d per second", tt.perSecond), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := mustNew(t, adaptiveConfig())
-				tick := time.Second / time.Duration(tt.perSecond)
-				run := func(d time.Duration, o breaker.Outcome, each func(at time.Duration, passed bool)) {
-					start := time.Now()
-					for time.Since(start) < d {
-						at := time.Since(start)
-						each(at, call(t, b, o))
-						time.Sleep(tick)
-					}
-				}
-				run(20*time.Second, breaker.Success, func(_ time.Duration, passed bool) {
-					if !passed {
-						t.Fatal("a call to the healthy backend was refused")
-					}
-				})
-				passed, total := 0, 0
-				run(time.Minute, breaker.Failure, func(at time.Duration, ok bool) {
-					if at < 15*time.Second {
-						return // the good calls leave the window
-					}
-					total++
-					if ok {
-						passed++
-					}
-				})
-				leaked := float64(passed) / float64(total)
-				var last time.Duration
-				run(30*time.Second, breaker.Success, func(at time.Duration, ok bool) {
-					if !ok {
-						last = at
-					}
-				})
-				t.Logf("%.3f%% passed while dead; last refusal %v after recovery", leaked*100, last)
-				if leaked > tt.leaked {
-					t.Errorf("%v of the calls passed while the backend was dead, want at most %v", leaked, tt.leaked)
-				}
-				if last > tt.recovered {
-					t.Errorf("still refusing %v after the recovery, want at most %v", last, tt.recovered)
-				}
-			})
-		})
-	}
-}
-
-func BenchmarkAllow(b *testing.B) {
-	run := func(name string, br *breaker.Group, o breaker.Outcome) {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if pass, err := br.Allow(""); err == nil {
-						pass.Done(o, "SICK")
-					}
-				}
-			})
-		})
-	}
-	run("adaptive/closed", mustNew(b, adaptiveConfig()), breaker.Success)
-	run("adaptive/open", mustNew(b, adaptiveConfig()), breaker.Failure)
-	run("threshold/closed", mustNew(b, thresholdConfig(nil)), breaker.Success)
-	run("threshold/open", mustNew(b, thresholdConfig(nil)), breaker.Failure)
 }

@@ -15,9 +15,9 @@ type circuit interface {
 	allow(now time.Duration) (ticket, time.Duration)
 	// progress reports a success before the end, and tells whether it was taken
 	// as one.
-	progress(t *ticket, now time.Duration) bool
+	progress(t ticket, now time.Duration) bool
 	// done reports the end: Ignored, Success or Failure, which why names.
-	done(t *ticket, o Outcome, why string, now time.Duration)
+	done(t ticket, o Outcome, why string, now time.Duration)
 	state(now time.Duration) State
 	view(now time.Duration) view
 	// quiet tells whether it would let the next calls through if they all failed,
@@ -38,7 +38,7 @@ type ticket struct {
 }
 
 // report reports the end.
-func (t *ticket) report(o Outcome, why string, now time.Duration) {
+func (t ticket) report(o Outcome, why string, now time.Duration) {
 	if t.circuit != nil {
 		t.circuit.done(t, o, why, now)
 	}

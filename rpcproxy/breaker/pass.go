@@ -21,7 +21,7 @@ func (p *Pass) Progress() {
 	now := p.group.now()
 	for _, t := range []*ticket{&p.all, &p.own} {
 		if t.circuit != nil {
-			t.progressed = t.circuit.progress(t, now)
+			t.progressed = t.circuit.progress(*t, now)
 		}
 	}
 }

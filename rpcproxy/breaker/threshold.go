@@ -80,8 +80,13 @@ func (t *threshold) newPeriod(s State, now time.Duration) *period {
 }
 
 func (t *threshold) allow(now time.Duration) (ticket, time.Duration) {
-	if p := t.current.Load(); p.state == Closed {
+	p := t.current.Load()
+	if p.state == Closed {
 		return ticket{circuit: t, period: p}, 0
+	}
+	if left := t.cfg.OpenTimeout - (now - p.began); p.state == Open && left > 0 {
+		p.window.refused(now)
+		return ticket{}, left
 	}
 	t.mu.Lock()
 	change, changed := t.halfOpenLocked(now)
@@ -142,7 +147,7 @@ func (t *threshold) probeLocked(now time.Duration) (ticket, time.Duration) {
 // nextProbeLocked is when a half-open period has room for another probe, at the
 // latest.
 func (t *threshold) nextProbeLocked(p *period, now time.Duration) time.Duration {
-	if uint32(len(p.running))+p.succeeded < t.cfg.HalfOpenProbes { //nolint:gosec // no more than HalfOpenProbes
+	if uint32(len(p.running))+p.succeeded < t.cfg.HalfOpenProbes {
 		return now
 	}
 	return max(now, p.running[0].began+t.cfg.OpenTimeout+1)
@@ -151,7 +156,7 @@ func (t *threshold) nextProbeLocked(p *period, now time.Duration) time.Duration 
 // progress ends a probe: a stream that is answered would otherwise hold its
 // place in the half-open state, and so all other calls off, until it ends. In
 // the closed state the outcome is the stream's end.
-func (t *threshold) progress(k *ticket, now time.Duration) bool {
+func (t *threshold) progress(k ticket, now time.Duration) bool {
 	if k.probe == nil {
 		return false
 	}
@@ -159,7 +164,7 @@ func (t *threshold) progress(k *ticket, now time.Duration) bool {
 	return true
 }
 
-func (t *threshold) done(k *ticket, o Outcome, why string, now time.Duration) {
+func (t *threshold) done(k ticket, o Outcome, why string, now time.Duration) {
 	p := k.period
 	switch {
 	case k.progressed: // a probe has one outcome
@@ -211,14 +216,14 @@ func (t *threshold) failed(p *period, why string, now time.Duration) {
 // probed counts a probe's outcome, once. That of a probe that gave its room to
 // another takes the room of one that still runs: where every answer takes longer
 // than the open period, none would count otherwise.
-func (t *threshold) probed(k *ticket, o Outcome, why string, now time.Duration) {
+func (t *threshold) probed(k ticket, o Outcome, why string, now time.Duration) {
 	change, changed := t.countProbe(k, o, why, now)
 	if changed {
 		t.note(change)
 	}
 }
 
-func (t *threshold) countProbe(k *ticket, o Outcome, why string, now time.Duration) (Change, bool) {
+func (t *threshold) countProbe(k ticket, o Outcome, why string, now time.Duration) (Change, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := k.period
