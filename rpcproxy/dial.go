@@ -86,10 +86,14 @@ func targetOf(cfg config.Backend, target string) (string, error) {
 		return discovery.StaticTarget(cfg.Endpoints), nil
 	case cfg.Etcd != nil:
 		return discovery.EtcdTarget(*cfg.Etcd), nil
+	case cfg.Consul != nil:
+		return discovery.ConsulTarget(*cfg.Consul), nil
+	case cfg.Kubernetes != nil:
+		return discovery.KubernetesTarget(*cfg.Kubernetes), nil
 	case cfg.Target != "":
 		return cfg.Target, nil
 	default:
-		return "", errors.New("no target: one of endpoints, etcd and target must be set")
+		return "", errors.New("no target: one of endpoints, etcd, consul, kubernetes and target must be set")
 	}
 }
 

@@ -89,7 +89,7 @@ func (p *parts) register(ctx context.Context, gw *gateway.Gateway) error {
 	if err != nil {
 		return fmt.Errorf("register: %w", err)
 	}
-	cli, err := p.out.etcdClient(p.cfg)
+	cli, err := p.out.finders.etcdClient(p.cfg)
 	if err != nil {
 		return fmt.Errorf("register: %w", err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -10,12 +9,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/resolver"
 
 	"github.com/rpcgate/rpcgate/auth"
 	"github.com/rpcgate/rpcgate/config"
-	"github.com/rpcgate/rpcgate/discovery"
 	"github.com/rpcgate/rpcgate/rpcproxy"
 )
 
@@ -25,11 +21,7 @@ type outbound struct {
 	log *slog.Logger
 	reg prometheus.Registerer // may be nil
 
-	// What finds backends, made when the first one needs it.
-	finding sync.Mutex
-	etcd    *clientv3.Client
-	watches resolver.Builder
-	closers []func() // in the order of their making
+	finders *finders
 
 	mu      sync.Mutex
 	cfg     *config.Config               // in force
@@ -42,7 +34,7 @@ type outbound struct {
 
 // newOutbound makes the backends of cfg. Nothing is connected to yet.
 func newOutbound(cfg *config.Config, log *slog.Logger, reg prometheus.Registerer) (*outbound, error) {
-	o := &outbound{log: log, reg: reg, cfg: &config.Config{}, retired: map[*rpcproxy.Backend]bool{}}
+	o := &outbound{log: log, reg: reg, finders: &finders{log: log}, cfg: &config.Config{}, retired: map[*rpcproxy.Backend]bool{}}
 	o.closed, o.close = context.WithCancel(context.Background())
 	backends, err := o.build(cfg)
 	if err != nil {
@@ -77,7 +69,7 @@ func (o *outbound) build(cfg *config.Config) (map[string]*rpcproxy.Backend, erro
 }
 
 func (o *outbound) backend(cfg *config.Config, b config.Backend) (*rpcproxy.Backend, error) {
-	resolvers, err := o.resolvers(cfg, b)
+	resolvers, err := o.finders.of(cfg, b)
 	if err != nil {
 		return nil, err
 	}
@@ -87,45 +79,6 @@ func (o *outbound) backend(cfg *config.Config, b config.Backend) (*rpcproxy.Back
 		Resolvers:     resolvers,
 		CancelRevoked: cfg.Auth.RevokeInFlight == "cancel",
 	})
-}
-
-// resolvers are what finds a backend.
-func (o *outbound) resolvers(cfg *config.Config, b config.Backend) ([]resolver.Builder, error) {
-	resolvers := []resolver.Builder{discovery.StaticBuilder(), discovery.DNSBuilder(cfg.DNS, o.log)}
-	if b.Etcd != nil {
-		if _, err := o.etcdClient(cfg); err != nil {
-			return nil, err
-		}
-		o.finding.Lock()
-		defer o.finding.Unlock()
-		if o.watches == nil {
-			watches := discovery.NewEtcd(o.etcd, o.log)
-			o.closers = append(o.closers, watches.Close)
-			o.watches = watches.Builder()
-		}
-		resolvers = append(resolvers, o.watches)
-	}
-	return resolvers, nil
-}
-
-// etcdClient is the one of the process.
-func (o *outbound) etcdClient(cfg *config.Config) (*clientv3.Client, error) {
-	o.finding.Lock()
-	defer o.finding.Unlock()
-	if o.etcd != nil {
-		return o.etcd, nil
-	}
-	cli, err := discovery.Dial(cfg.Etcd)
-	if err != nil {
-		return nil, fmt.Errorf("etcd: %w", err)
-	}
-	o.etcd = cli
-	o.closers = append(o.closers, func() {
-		if err := cli.Close(); err != nil && !errors.Is(err, context.Canceled) {
-			o.log.Warn("not closed cleanly", slog.String("part", "etcd client"), slog.Any("error", err))
-		}
-	})
-	return cli, nil
 }
 
 // discard closes those of a map that are not in force.
@@ -194,7 +147,5 @@ func (o *outbound) end() {
 	for _, b := range o.inForce {
 		o.closeBackend(b)
 	}
-	for i := len(o.closers) - 1; i >= 0; i-- {
-		o.closers[i]()
-	}
+	o.finders.close()
 }
