@@ -23,6 +23,10 @@ credcache         <-
                      # does not know what it caches; limits and settings come as plain options
 auth              <- config credcache
                      # credentials and tokens; who may call is not where it goes
+limits            <- config
+                     # pure decisions: which call goes on; it knows no route, no backend, no clock
+limits/load       <-
+                     # measures this process; what is made of it is not its business
 routes/template   <-
                      # a path grammar is text and slices
 transcode/internal/orderpb <-
@@ -45,13 +49,13 @@ rpcproxy/fleet    <- config
                      # what is known of endpoints, and the choice among them; a simulation runs it without gRPC
 rpcproxy/sim      <- config rpcproxy/fleet
                      # a simulation; nothing that serves calls may depend on it
-rpcproxy          <- config discovery rpcproxy/balancer rpcproxy/breaker rpcproxy/fleet
+rpcproxy          <- config discovery limits rpcproxy/balancer rpcproxy/breaker rpcproxy/fleet
                      # messages stay bytes: no routes, no transcode; the exchange it pumps is an interface of its own
 telemetry         <- config
                      # rooms take a Registerer and a Logger, never telemetry
 gateway/wire      <-
                      # framing and protocol texts are readers, writers and bytes
-gateway           <- auth config gateway/wire openapi openapi/page routes rpcproxy telemetry transcode
+gateway           <- auth config gateway/wire limits limits/load openapi openapi/page routes rpcproxy telemetry transcode
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
 cmd/gateway       <- auth config discovery examples/shop/shopserver gateway gateway/wire openapi routes rpcproxy rpcproxy/balancer telemetry
                      # wires everything; the shop is there for 'gateway demo'
@@ -120,6 +124,9 @@ routes    !  github.com/redis/go-redis      # who may call is auth's
 transcode !  net                            # bytes in, bytes out
 transcode !  net/http                       # 〃
 transcode !  google.golang.org/grpc         # 〃
+limits    !! google.golang.org/grpc         # it decides; others serve
+limits    !! github.com/prometheus          # 〃
+limits    !  net                            # 〃
 rpcproxy/fleet !! google.golang.org/grpc   # it decides; others connect
 rpcproxy  !  net/http                       # the caller's protocol ends at the gateway
 rpcproxy  !  github.com/redis/go-redis      # credentials are verified before

@@ -1,0 +1,190 @@
+package limits
+
+import (
+	"hash/maphash"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rpcgate/rpcgate/config"
+)
+
+// Verdict is what becomes of a call.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Admitted: the call goes on.
+	Admitted Verdict = iota
+	// TooMany: there are as many calls in flight as there may be of its priority.
+	TooMany
+	// OverShare: its app has more than its share of the calls in flight.
+	OverShare
+	// TooSlow: calls wait too long to be run, and this one is among those that are
+	// shed for it.
+	TooSlow
+
+	verdicts = iota
+)
+
+// Verdicts is how many there are: a Verdict is below it.
+const Verdicts = verdicts
+
+// String names a verdict for metrics.
+func (v Verdict) String() string {
+	switch v {
+	case Admitted:
+		return "admitted"
+	case TooMany:
+		return "max_calls"
+	case OverShare:
+		return "share"
+	default:
+		return "queue_delay"
+	}
+}
+
+// What the shares of the calls in flight are. Of normal priority an app may have
+// eight times as many as there are slots free: a dynamic threshold, as switches
+// have it for queues in a shared memory (Choudhury and Hahne, "Dynamic Queue Length
+// Thresholds for Shared-Memory Packet Switches", 1998). One app alone can have 8/9
+// of the slots, two of them 8/17 each, and there are always some for another.
+// Nothing is to be tuned or remembered, and a call costs one comparison. An app
+// that fills its share by calls of one priority still has room for higher ones.
+func shareOfFree(p Priority) int64 { return [priorities]int64{4, 8, 64, 128}[p] }
+
+// Calls that are not authenticated yet have no app. Together they may have as
+// many slots as are free, half of all: a flood of made-up credentials keeps
+// nobody out.
+const unverifiedOfFree = 1
+
+// ceilings is the part of max_calls that each priority's calls may fill, whoever
+// makes them, so that of one app's calls, too, the lowest are shed first.
+func ceilings(maxCalls int) (all [priorities]int64) {
+	parts := [priorities]float64{Low: 0.8, Normal: 0.95, High: 0.975, Critical: 1}
+	for p := range all {
+		all[p] = math.MaxInt32
+		if maxCalls > 0 {
+			all[p] = max(1, int64(parts[p]*float64(maxCalls)))
+		}
+	}
+	return all
+}
+
+// Overload decides which calls are shed when the gateway has more of them than
+// it can serve. It is safe for use by many goroutines.
+//
+// A call passes it twice. [Overload.Enter] comes before authentication, and costs
+// next to nothing: it has the bound of all calls, and sheds whole priorities.
+// [Ticket.Verify] comes after it, as only there the app is known for sure: who
+// makes app ids up could else have another's calls shed.
+type Overload struct {
+	ceiling [priorities]int64
+	seed    maphash.Seed
+	random  func() uint32
+
+	// Calls in flight in the lower half; those of them that are not verified yet
+	// in the upper.
+	calls atomic.Uint64
+	cells [cellCount]cell
+
+	// Priorities below it are shed; 0: none.
+	floor atomic.Uint32
+	// Whether cells say what is admitted.
+	shedding atomic.Bool
+
+	mu        sync.Mutex
+	admission admission // Adjust's
+}
+
+// cell is one app, or, as the table is bounded, a few of thousands that have it
+// in common. It fills a line of the processors' cache.
+type cell struct {
+	inFlight atomic.Int64
+	arrived  [priorities]atomic.Uint32 // calls so far, modulo 2^32
+	admit    [priorities]atomic.Uint32 // the share that is admitted while shedding, of 2^32; math.MaxUint32: all
+	_        [24]byte
+}
+
+// cellCount is a bound for the table: 128 KiB. That an app has its cell in common
+// with a certain other one has a chance of 1 in 2048.
+const cellCount = 2048
+
+// What is added to Overload.calls: one call that is not verified, and less.
+const (
+	one             = uint64(1)<<32 | 1
+	minusOne        = ^(one - 1)
+	minusUnverified = ^(uint64(1)<<32 - 1)
+	minusCall       = ^uint64(0)
+)
+
+// NewOverload makes an Overload, which is to be adjusted once in a [Tick].
+func NewOverload(cfg config.Overload) *Overload {
+	o := &Overload{ceiling: ceilings(cfg.MaxCalls), seed: maphash.MakeSeed(), random: rand.Uint32}
+	o.admission.init(cfg)
+	return o
+}
+
+// Ticket is one call's pass. Its zero value is one that was not admitted.
+type Ticket struct {
+	overload *Overload // nil: holds nothing
+	cell     *cell     // nil: not verified
+	priority Priority
+}
+
+// Enter lets a call in, or not, whose app is not known yet. Only what is admitted
+// is to Leave.
+func (o *Overload) Enter(t *Ticket, p Priority) Verdict {
+	if uint32(p) < o.floor.Load() {
+		return TooSlow
+	}
+	now := o.calls.Add(one)
+	inFlight, unverified := int64(uint32(now)), int64(now>>32)
+	free := o.ceiling[p] - inFlight
+	if free < 0 || unverified > 1+unverifiedOfFree*free {
+		o.calls.Add(minusOne)
+		return TooMany
+	}
+	*t = Ticket{overload: o, priority: p}
+	return Admitted
+}
+
+// Verify tells whose call it is that was let in; the app is empty where routes
+// want no credential. What is refused is to Leave all the same.
+func (t *Ticket) Verify(app string) Verdict {
+	o := t.overload
+	inFlight := int64(uint32(o.calls.Add(minusUnverified)))
+	c := &o.cells[maphash.String(o.seed, app)%cellCount]
+	t.cell = c
+	c.arrived[t.priority].Add(1)
+	own := c.inFlight.Add(1)
+	if own > 1+shareOfFree(t.priority)*(o.ceiling[t.priority]-inFlight) {
+		return OverShare
+	}
+	if o.shedding.Load() {
+		if share := c.admit[t.priority].Load(); share != math.MaxUint32 && o.random() >= share {
+			return TooSlow
+		}
+	}
+	return Admitted
+}
+
+// Leave ends the call. It may be called again, and of a Ticket that was never
+// admitted.
+func (t *Ticket) Leave() {
+	o, c := t.overload, t.cell
+	switch {
+	case o == nil:
+		return
+	case c == nil:
+		o.calls.Add(minusOne)
+	default:
+		c.inFlight.Add(-1)
+		o.calls.Add(minusCall)
+	}
+	*t = Ticket{}
+}
+
+// InFlight is how many calls are in flight.
+func (o *Overload) InFlight() int { return int(uint32(o.calls.Load())) }
