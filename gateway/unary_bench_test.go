@@ -18,8 +18,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 
 	"github.com/rpcgate/rpcgate/auth"
 	"github.com/rpcgate/rpcgate/config"
@@ -69,7 +72,12 @@ func listenLoopback(b *testing.B) net.Listener {
 func serveHandler(b *testing.B, h grpc.StreamHandler) (addr string) {
 	b.Helper()
 	lis := listenLoopback(b)
-	srv := grpc.NewServer(grpc.ForceServerCodecV2(rpcproxy.RawCodec()), grpc.UnknownServiceHandler(h))
+	srv := grpc.NewServer(grpc.ForceServerCodecV2(rpcproxy.RawCodec()), grpc.UnknownServiceHandler(func(s any, stream grpc.ServerStream) error {
+		if method, _ := grpc.MethodFromServerStream(stream); method == grpc_health_v1.Health_Watch_FullMethodName {
+			return status.Error(codes.Unimplemented, "no health here")
+		}
+		return h(s, stream)
+	}))
 	go func() { _ = srv.Serve(lis) }()
 	b.Cleanup(srv.Stop)
 	return lis.Addr().String()

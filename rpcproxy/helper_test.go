@@ -13,8 +13,11 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
@@ -53,7 +56,7 @@ func serveOn(t testing.TB, addr string, h grpc.StreamHandler, o ...grpc.ServerOp
 	}
 	s := &server{
 		addr: l.Addr().String(),
-		grpc: grpc.NewServer(append(o, grpc.ForceServerCodecV2(RawCodec()), grpc.UnknownServiceHandler(h))...),
+		grpc: grpc.NewServer(append(o, grpc.ForceServerCodecV2(RawCodec()), grpc.UnknownServiceHandler(withoutHealth(h)))...),
 		done: make(chan struct{}),
 	}
 	go func() {
@@ -62,6 +65,16 @@ func serveOn(t testing.TB, addr string, h grpc.StreamHandler, o ...grpc.ServerOp
 	}()
 	t.Cleanup(s.stop)
 	return s
+}
+
+// withoutHealth leaves out grpc.health.v1, which most servers do not have.
+func withoutHealth(h grpc.StreamHandler) grpc.StreamHandler {
+	return func(srv any, s grpc.ServerStream) error {
+		if method, _ := grpc.MethodFromServerStream(s); method == grpc_health_v1.Health_Watch_FullMethodName {
+			return status.Error(codes.Unimplemented, "no health here")
+		}
+		return h(srv, s)
+	}
 }
 
 func (s *server) stop() {
@@ -130,7 +143,8 @@ func newBackend(t testing.TB, addr string, change func(*config.Backend), o Optio
 	t.Helper()
 	cfg := config.DefaultBackend("test")
 	cfg.Endpoints = []string{addr}
-	cfg.Timeout = patience // the default is too short for a busy machine
+	cfg.Timeout = patience       // the default is too short for a busy machine
+	cfg.HealthCheck.Mode = "off" // servers count what reaches them
 	if change != nil {
 		change(&cfg)
 	}

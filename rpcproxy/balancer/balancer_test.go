@@ -76,6 +76,9 @@ func serveEndpoint(t *testing.T, address string) *endpoint {
 }
 
 func (e *endpoint) serve(_ any, s grpc.ServerStream) error {
+	if method, _ := grpc.MethodFromServerStream(s); method != "/s/M" {
+		return status.Error(codes.Unimplemented, method)
+	}
 	e.calls.Add(1)
 	var in emptypb.Empty
 	if err := s.RecvMsg(&in); err != nil {

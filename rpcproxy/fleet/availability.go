@@ -39,7 +39,10 @@ type availability struct {
 func (a *availability) init(cfg config.Ejection, o Options) {
 	a.observer = o.Observe
 	a.trialDue.Store(never)
-	a.sweepDue.Store(int64(o.Now() + cfg.Interval))
+	a.sweepDue.Store(never)
+	if cfg.Interval > 0 {
+		a.sweepDue.Store(int64(o.Now() + cfg.Interval))
+	}
 }
 
 // never is later than any time of a clock.
