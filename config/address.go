@@ -130,8 +130,8 @@ func grpcTarget(target string) string {
 		if strings.Trim(rest, "/") == "" {
 			return "names nothing behind its scheme"
 		}
-	case "etcd":
-		return "is for etcd; use the key etcd instead"
+	case "etcd", "consul", "kubernetes":
+		return "is for " + scheme + "; use the key " + scheme + " instead"
 	default:
 		if strings.Contains(target, "://") {
 			return "has a scheme that is none of dns, unix, unix-abstract, xds, passthrough, ipv4, ipv6"

@@ -75,6 +75,8 @@ func (v *validator) config(c *Config) {
 	v.http(&c.HTTP)
 	v.redis(c)
 	v.etcd(c)
+	v.consul(c)
+	v.kubernetes(&c.Kubernetes)
 	v.auth(c)
 	v.register(c)
 	v.backends(c)

@@ -41,6 +41,7 @@ func (v *validator) backend(b *Backend, section string) {
 	if b.Etcd != nil {
 		v.etcdKey(b.Etcd.Key, section+".etcd")
 	}
+	v.whereFound(b, section)
 	if key := section + ".target"; b.Target != "" {
 		if why := grpcTarget(b.Target); why != "" {
 			v.fault(key, "%s %s", v.showAddress(key, b.Target), why)

@@ -32,6 +32,7 @@ func (c *Config) Warnings(now time.Time) Faults {
 	v.certificate(c.GRPC.TLS, "grpc.tls", now)
 	v.insecure(c.Redis.TLS, "redis.tls")
 	v.insecure(c.Etcd.TLS, "etcd.tls")
+	v.warnDiscovery(c)
 	for i := range c.Backends {
 		b, section := &c.Backends[i], indexPath("backends", i)
 		v.insecure(b.TLS, section+".tls")

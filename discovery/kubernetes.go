@@ -124,13 +124,24 @@ type kubernetesBuilder struct{ kubernetes *Kubernetes }
 
 func (kubernetesBuilder) Scheme() string { return kubernetesScheme }
 
+// OverrideAuthority is the service's name in the cluster, which its certificate
+// has, rather than a pod's address, which anybody's may come to be.
+func (b kubernetesBuilder) OverrideAuthority(target resolver.Target) string {
+	namespace, service := b.split(target)
+	return service + "." + namespace + ".svc"
+}
+
+func (b kubernetesBuilder) split(target resolver.Target) (namespace, service string) {
+	namespace, service, named := strings.Cut(target.Endpoint(), "/")
+	if !named {
+		return b.kubernetes.namespace, namespace
+	}
+	return namespace, service
+}
+
 func (b kubernetesBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
 	s := &sliceSource{Kubernetes: b.kubernetes, port: target.URL.Query().Get("port")}
-	var named bool
-	s.namespace, s.service, named = strings.Cut(target.Endpoint(), "/")
-	if !named {
-		s.namespace, s.service = b.kubernetes.namespace, s.namespace
-	}
+	s.namespace, s.service = b.split(target)
 	if s.namespace == "" || s.service == "" || strings.Contains(s.service, "/") {
 		return nil, fmt.Errorf("kubernetes target %q is not namespace/service", target.URL.String())
 	}

@@ -277,6 +277,12 @@ func TestKubernetesTargets(t *testing.T) {
 		}
 	}
 	k := startKubernetes(t).resolver(t)
+	for target, want := range map[string]string{"kubernetes:///shop": "shop.apps.svc", "kubernetes:///b/shop?port=x": "shop.b.svc"} {
+		authority, ok := Share(k.Builder()).(resolver.AuthorityOverrider)
+		if !ok || authority.OverrideAuthority(parseTarget(t, target)) != want {
+			t.Errorf("the authority of %s is not %s", target, want)
+		}
+	}
 	for _, target := range []string{"kubernetes:///", "kubernetes:///a/", "kubernetes:////a", "kubernetes:///a/b/c"} {
 		if _, err := k.Builder().Build(parseTarget(t, target), new(fakeConn), resolver.BuildOptions{}); err == nil {
 			t.Errorf("%s: no error", target)
