@@ -44,14 +44,16 @@ func (a *attempt) try(ctx context.Context) error {
 	}
 	b := a.call.backend
 	b.fleet.Done(&a.choice, fleetOutcome(a.outcome(err)), took)
-	b.noteReach(err)
+	if c.request.Endpoint == "" {
+		b.noteReach(err)
+	}
 	return err
 }
 
 // send acquires a connection and takes the unary or the stream road.
 func (a *attempt) send(ctx context.Context) error {
 	c := a.call
-	lease, err := c.backend.pool.Acquire(ctx, c.request.Credential)
+	lease, err := c.backend.acquire(ctx, c.request)
 	if err != nil {
 		return a.notAcquired(ctx, err)
 	}
@@ -59,7 +61,7 @@ func (a *attempt) send(ctx context.Context) error {
 	defer lease.Release()
 	if r := c.request.Revocable; r != nil && r.Revoked() {
 		// The connection may have been made after the pool was told.
-		c.backend.pool.retireRevoked(lease)
+		lease.entry.pool.retireRevoked(lease)
 		return a.cutOff(reasonRevoked)
 	}
 	ctx = a.outgoing(ctx)
@@ -166,3 +168,6 @@ func tidyTrailer(md metadata.MD, s *status.Status) metadata.MD {
 	}
 	return tidyHeader(md)
 }
+	if r.HashOf != nil && key == "" && !r.ClientStreams {
+		key = r.HashOf(a.call.in)
+	}

@@ -43,6 +43,7 @@ type Backend struct {
 	pool          *Pool
 	fleet         *fleet.Fleet
 	methods       *methods
+	direct        *directConns
 	metrics       *metrics
 	run           step
 	callOptions   []grpc.CallOption // of every call; shared, only read
@@ -109,6 +110,10 @@ func (b *Backend) Target() string { return b.target }
 
 // Forward carries one call to the backend and its answer back into ex. It
 // returns nil when the backend ended the call with OK.
+	b.direct, err = newDirectConns(cfg.Pool, d, m.poolObserver(cfg.Name))
+	if err != nil {
+		return nil, err
+	}
 //
 // Errors, by errors.As: [*StatusError], [*UnreachableError],
 // [*BreakerOpenError], [*TimeoutError], [*ExchangeError], [*LocalError]; and
@@ -174,6 +179,7 @@ func (b *Backend) noteReach(err error) {
 	case is[*UnreachableError](err):
 		if !b.lost.Load() && !b.lost.Swap(true) {
 			b.log.Warn("backend cannot be reached", "error", err)
+	b.direct.pool.revoke(app, tokenID, b.cancelRevoked)
 		}
 	}
 }
@@ -181,7 +187,7 @@ func (b *Backend) noteReach(err error) {
 // Shutdown takes no new calls and waits for those in flight. When ctx is done
 // it ends them and gives ctx's error. All is closed when it returns.
 func (b *Backend) Shutdown(ctx context.Context) error {
-	err := b.pool.shutdown(ctx)
+	err := errors.Join(b.pool.shutdown(ctx), b.direct.close(ctx))
 	b.metrics.remove(b)
 	return err
 }

@@ -42,6 +42,7 @@ type dialer struct {
 	authority     string // the name in the certificate and of the host; empty: the endpoint's
 	serviceConfig string
 	resolvers     []resolver.Builder
+	book          *addressBook
 	// More options, for tests.
 	extra []grpc.DialOption
 }
@@ -61,9 +62,11 @@ func newDialer(cfg config.Backend, f *fleet.Fleet, o Options) (*dialer, error) {
 	if err != nil {
 		return nil, err
 	}
+	book := newAddressBook()
 	d := &dialer{
 		target: target, cfg: cfg.Conn, transport: transport, serviceConfig: serviceConfig,
-		resolvers: fleetResolvers(f, o.Resolvers),
+		resolvers: fleetResolvers(f, book, o.Resolvers),
+		book:      book,
 		extra:     o.dialOptions,
 	}
 	if cfg.TLS != nil {

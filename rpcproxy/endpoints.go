@@ -9,13 +9,13 @@ import (
 )
 
 // fleetResolvers are the resolvers of a backend's connections: whatever they
-// resolve goes to its fleet, and the connections are told only of the endpoints
+// resolve goes to its fleet and address book, and the connections are told only of the endpoints
 // that the fleet uses. All connections share one resolver, and the fleet hears
 // of each change once.
 //
 // Targets of other schemes, which are xDS's, keep their own resolver and
 // balancers: there a control plane decides.
-func fleetResolvers(f *fleet.Fleet, given []resolver.Builder) []resolver.Builder {
+func fleetResolvers(f *fleet.Fleet, book *addressBook, given []resolver.Builder) []resolver.Builder {
 	builders := append([]resolver.Builder{discovery.StaticBuilder()}, given...)
 	for _, scheme := range []string{"dns", "unix", "unix-abstract", "passthrough"} {
 		if b := resolver.Get(scheme); b != nil {
@@ -24,13 +24,13 @@ func fleetResolvers(f *fleet.Fleet, given []resolver.Builder) []resolver.Builder
 	}
 	wrapped := make([]resolver.Builder, len(builders))
 	for i, b := range builders {
-		wrapped[i] = discovery.Share(withFleet(f, b))
+		wrapped[i] = discovery.Share(withFleet(f, book, b))
 	}
 	return wrapped
 }
 
-func withFleet(f *fleet.Fleet, inner resolver.Builder) resolver.Builder {
-	b := fleetBuilder{Builder: inner, fleet: f}
+func withFleet(f *fleet.Fleet, book *addressBook, inner resolver.Builder) resolver.Builder {
+	b := fleetBuilder{Builder: inner, fleet: f, book: book}
 	if authority, ok := inner.(resolver.AuthorityOverrider); ok {
 		return struct {
 			resolver.Builder
@@ -44,11 +44,12 @@ type fleetBuilder struct {
 	resolver.Builder
 
 	fleet *fleet.Fleet
+	book  *addressBook
 }
 
 // Build implements resolver.Builder.
 func (b fleetBuilder) Build(target resolver.Target, cc resolver.ClientConn, o resolver.BuildOptions) (resolver.Resolver, error) {
-	return b.Builder.Build(target, fleetClientConn{cc, b.fleet}, o)
+	return b.Builder.Build(target, fleetClientConn{cc, b.fleet, b.book}, o)
 }
 
 // fleetClientConn stands between a resolver and who it tells.
@@ -56,10 +57,12 @@ type fleetClientConn struct {
 	resolver.ClientConn
 
 	fleet *fleet.Fleet
+	book  *addressBook
 }
 
 // UpdateState implements resolver.ClientConn.
 func (cc fleetClientConn) UpdateState(s resolver.State) error {
+	cc.book.hear(s)
 	return cc.ClientConn.UpdateState(used(cc.fleet, s))
 }
 

@@ -25,13 +25,19 @@ const (
 // refs negative, and leaves room for the leases to be counted below it.
 const retiredBit = math.MinInt64
 
+// connKey is everything that tells connections apart.
+type connKey struct {
+	Credential
+	Endpoint string // empty: any, as the balancer chooses
+}
+
 // entry is one pooled connection.
 //
 // Its life: live (in the pool's table, takes calls) → retired (in no table,
 // its last calls go on) → closed. refs counts the leases; whoever finds
 // it at exactly retiredBit, no lease left, closes the connection.
 type entry struct {
-	key  Credential
+	key  connKey
 	conn *grpc.ClientConn
 	pool *Pool
 

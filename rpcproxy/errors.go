@@ -16,6 +16,10 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return "backend answered: " + e.Status.String() }
 
+// AboutRequest tells whether it is what a backend's gRPC library says of a
+// request that it cannot take, before any of the application's code.
+func (e *StatusError) AboutRequest() bool { return aboutRequest(e.Status) }
+
 // GRPCStatus lets grpc-go's status package find the status.
 func (e *StatusError) GRPCStatus() *status.Status { return e.Status }
 

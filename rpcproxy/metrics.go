@@ -131,6 +131,8 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 // poolObserver counts what a backend's pool does.
 func (m *metrics) poolObserver(backend string) poolObserver {
 	ok, failed := m.dials.WithLabelValues(backend, "ok"), m.dials.WithLabelValues(backend, "error")
+		direct, directDraining := b.direct.pool.size()
+		live, draining = live+direct, draining+directDraining
 	retired := map[reason]prometheus.Counter{}
 	for _, why := range []reason{reasonEvicted, reasonIdle, reasonRevoked, reasonShutdown} {
 		retired[why] = m.retired.WithLabelValues(backend, string(why))

@@ -28,11 +28,14 @@ import (
 // when room is needed: an entry that was used since it was last looked at gets
 // a second chance (CLOCK), which is LRU as of the last look.
 type Pool struct {
-	cfg   config.Pool
-	dial  func() (*grpc.ClientConn, error)
-	obs   poolObserver
-	epoch time.Time
-	table *table
+	cfg  config.Pool
+	dial func() (*grpc.ClientConn, error)
+	obs  poolObserver
+	// dialAt makes a connection that goes to one endpoint; set before use, nil
+	// where there are none such.
+	dialAt func(endpoint string) (*grpc.ClientConn, error)
+	epoch  time.Time
+	table  *table
 
 	// mu is held by everything but hits. Making a ClientConn under it is what
 	// makes one of many callers dial: it does no I/O (grpc-go resolves and
@@ -98,7 +101,12 @@ func (p *Pool) keyOf(c Credential) Credential {
 // Acquire gives the connection for a credential, new if need be. It does not
 // wait for it to be connected.
 func (p *Pool) Acquire(ctx context.Context, c Credential) (Lease, error) {
-	key := p.keyOf(c)
+	return p.acquireAt(ctx, c, "")
+}
+
+// acquireAt is Acquire for a connection that goes to one endpoint.
+func (p *Pool) acquireAt(ctx context.Context, c Credential, endpoint string) (Lease, error) {
+	key := connKey{p.keyOf(c), endpoint}
 	if e := p.table.get(key); e != nil && e.acquire() {
 		e.used.Store(p.now())
 		return Lease{e}, nil
@@ -119,7 +127,7 @@ func (p *Pool) Acquire(ctx context.Context, c Credential) (Lease, error) {
 // add returns the entry of the key, acquired. It looks again under the lock: of
 // many callers that all missed, the first one dials and the others find its
 // entry.
-func (p *Pool) add(key Credential) (_ *entry, dialed bool, _ error) {
+func (p *Pool) add(key connKey) (_ *entry, dialed bool, _ error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -132,7 +140,7 @@ func (p *Pool) add(key Credential) (_ *entry, dialed bool, _ error) {
 	if err := p.makeRoomLocked(); err != nil {
 		return nil, false, err
 	}
-	conn, err := p.dial()
+	conn, err := p.dialKey(key)
 	p.obs.dialed(err)
 	if err != nil {
 		return nil, false, err
@@ -143,6 +151,13 @@ func (p *Pool) add(key Credential) (_ *entry, dialed bool, _ error) {
 	e.place = p.recency.PushFront(e)
 	p.table.putLocked(e)
 	return e, true, nil
+}
+
+func (p *Pool) dialKey(key connKey) (*grpc.ClientConn, error) {
+	if key.Endpoint != "" {
+		return p.dialAt(key.Endpoint)
+	}
+	return p.dial()
 }
 
 // makeRoomLocked retires the least recently used entry if there is no room for

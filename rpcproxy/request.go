@@ -41,6 +41,9 @@ type Request struct {
 	Filter *fleet.Filter
 	// What keeps its endpoint under ring_hash, in place of the app; empty: the app.
 	HashKey string
+	// Reads HashKey from the one request message of a caller that does not stream,
+	// where that is not known before; nil: HashKey is all there is.
+	HashOf func(mem.BufferSlice) string
 	// Goes to this endpoint and no other, be it among those that the backend's
 	// connections use or not; empty: the balancer's choice.
 	Endpoint string

@@ -14,17 +14,17 @@ const tableShards = 64
 // hold the pool's lock. (sync.Map would do, but boxes the key on each Load.)
 type table struct {
 	seed   maphash.Seed
-	shards [tableShards]atomic.Pointer[map[Credential]*entry]
+	shards [tableShards]atomic.Pointer[map[connKey]*entry]
 }
 
 func newTable() *table { return &table{seed: maphash.MakeSeed()} }
 
-func (t *table) shard(key Credential) *atomic.Pointer[map[Credential]*entry] {
+func (t *table) shard(key connKey) *atomic.Pointer[map[connKey]*entry] {
 	return &t.shards[maphash.Comparable(t.seed, key)%tableShards]
 }
 
 // get returns nil if there is none.
-func (t *table) get(key Credential) *entry {
+func (t *table) get(key connKey) *entry {
 	if m := t.shard(key).Load(); m != nil {
 		return (*m)[key]
 	}
@@ -33,7 +33,7 @@ func (t *table) get(key Credential) *entry {
 
 func (t *table) putLocked(e *entry) {
 	shard := t.shard(e.key)
-	changed := map[Credential]*entry{}
+	changed := map[connKey]*entry{}
 	if m := shard.Load(); m != nil {
 		changed = maps.Clone(*m)
 	}

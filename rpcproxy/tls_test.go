@@ -119,6 +119,10 @@ func TestTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t, tt.server.addr, func(c *config.Backend) { c.TLS = tt.tls }, Options{})
 			_, err := unary(testContext(t), b, app("a"), "x")
+			// A connection to one endpoint alone is no other.
+			if _, direct := callAt(t, b, app("a"), tt.server.addr); (direct == nil) != (err == nil) {
+				t.Errorf("to the endpoint alone: %v; else %v", direct, err)
+			}
 			if tt.ok {
 				if err != nil {
 					t.Error(err)
