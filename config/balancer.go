@@ -5,14 +5,17 @@ import "time"
 // Balancer picks the endpoint of each call.
 type Balancer struct {
 	// p2c_ewma: the better of two at random, by latency and load (zRPC's). round_robin: in turn. weighted_round_robin:
-	// in turn, by the endpoints' weights. least_request: the fewer calls in flight of two at random. ring_hash: by a
-	// hash of the app, so that an app keeps its endpoint. pick_first: the first that answers.
+	// in turn, by the endpoints' weights (metadata weight from discovery, or load reports). least_request: the fewer
+	// calls in flight of two at random. ring_hash: by a hash of the app, so that an app keeps its endpoint. pick_first:
+	// each connection goes to the first endpoint that answers.
 	Policy string `yaml:"policy" default:"p2c_ewma" enum:"p2c_ewma,round_robin,weighted_round_robin,least_request,ring_hash,pick_first"`
-	// For ring_hash: the metadata key whose value is hashed; empty: the caller's app id.
+	// For ring_hash: the metadata key whose value is hashed in place of the app id, which goes for calls without it.
 	HashHeader string `yaml:"hash_header"`
-	// For ring_hash: the field of the request whose value is hashed, such as user.id, in place of the app id.
+	// For ring_hash: the field of the request whose value is hashed, such as user.id, in place of the app id, which goes for calls
+	// without it.
 	HashField string `yaml:"hash_field"`
-	// An endpoint that comes to others gets its full share of calls only after this long; 0: at once.
+	// An endpoint that discovery adds to others gets a share of the calls that grows over this time from a tenth to the
+	// whole; 0: the whole at once. Not with ring_hash and pick_first.
 	SlowStart time.Duration `yaml:"slow_start" default:"10s"`
 	// Endpoints tell of their load with their answers (ORCA), for weighted_round_robin: off, per_call with each answer,
 	// or out_of_band by a stream of reports.

@@ -54,9 +54,7 @@ func (v *validator) backend(b *Backend, section string) {
 	v.breaker(&b.Breaker, section+".breaker")
 	v.headers(&b.Headers, section+".headers")
 	v.canaries(b.Canary, section+".canary")
-	if key := section + ".balancer.hash_header"; b.Balancer.HashHeader != "" && !isMetadataKey(b.Balancer.HashHeader) {
-		v.fault(key, "%s is not a metadata key: lower-case letters, digits, dashes, dots and underscores", v.show(key, b.Balancer.HashHeader))
-	}
+	v.balancer(&b.Balancer, section+".balancer")
 	// grpc-go raises a shorter one to this, and says so only in its own log.
 	const shortest = 10 * time.Second
 	if t := b.Conn.KeepaliveTime; t > 0 && t < shortest {

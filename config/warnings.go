@@ -36,9 +36,7 @@ func (c *Config) Warnings(now time.Time) Faults {
 	for i := range c.Backends {
 		b, section := &c.Backends[i], indexPath("backends", i)
 		v.insecure(b.TLS, section+".tls")
-		if b.Balancer.HashHeader != "" && b.Balancer.Policy != "ring_hash" {
-			v.fault(section+".balancer.hash_header", "does nothing: the policy is not ring_hash")
-		}
+		v.warnBalancer(b, section)
 		if b.Auth == "none" {
 			v.fault(section+".auth", "every route of this backend is open to everybody")
 		}

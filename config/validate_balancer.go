@@ -1,0 +1,47 @@
+package config
+
+import "strings"
+
+func (v *validator) balancer(b *Balancer, section string) {
+	if b.HashHeader != "" && b.HashField != "" {
+		v.fault(section+".hash_field", "hash_header and hash_field are set, but only one may say what is hashed")
+	}
+	if key := section + ".hash_header"; b.HashHeader != "" {
+		switch {
+		case !isMetadataKey(b.HashHeader):
+			v.fault(key, "%s is not a metadata key: lower-case letters, digits, dashes, dots and underscores", v.show(key, b.HashHeader))
+		case ReservedHeader(b.HashHeader):
+			v.fault(key, "%s never reaches a backend; without hash_header the app is hashed", v.show(key, b.HashHeader))
+		}
+	}
+	if key := section + ".hash_field"; b.HashField != "" && !isFullName(b.HashField) {
+		v.fault(key, "%s is not the name of a field, or several with dots between them", v.show(key, b.HashField))
+	}
+}
+
+// warnBalancer finds what the policy does not look at.
+func (v *validator) warnBalancer(b *Backend, section string) {
+	balancer := &b.Balancer
+	idle := func(set bool, key, why string) {
+		if set {
+			v.fault(section+key, "does nothing: %s", why)
+		}
+	}
+	if strings.HasPrefix(b.Target, "xds:") {
+		const why = "where xDS finds the endpoints, it says how they are chosen, too"
+		idle(balancer.Policy != "p2c_ewma", ".balancer.policy", why)
+		idle(balancer.Zone.Name != "", ".balancer.zone", why)
+		idle(balancer.Subset.Size > 0, ".balancer.subset", why)
+		idle(len(b.Canary) > 0, ".canary", why)
+		return
+	}
+	notRing, notWeighted := balancer.Policy != "ring_hash", balancer.Policy != "weighted_round_robin"
+	idle(balancer.HashHeader != "" && notRing, ".balancer.hash_header", "the policy is not ring_hash")
+	idle(balancer.HashField != "" && notRing, ".balancer.hash_field", "the policy is not ring_hash")
+	idle(balancer.LoadReports != "off" && notWeighted, ".balancer.load_reports", "the policy is not weighted_round_robin")
+	if balancer.Policy == "pick_first" {
+		const why = "pick_first takes whichever endpoint answers first"
+		idle(balancer.Zone.Name != "", ".balancer.zone", why)
+		idle(len(b.Canary) > 0, ".canary", why)
+	}
+}
