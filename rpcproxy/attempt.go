@@ -140,6 +140,9 @@ func (a *attempt) choose() {
 		return
 	}
 	key := r.HashKey
+	if r.HashOf != nil && key == "" && !r.ClientStreams {
+		key = r.HashOf(a.call.in)
+	}
 	if header := a.call.backend.hashHeader; key == "" && header != "" {
 		if values := r.Metadata[header]; len(values) > 0 {
 			key = values[0]
@@ -168,6 +171,3 @@ func tidyTrailer(md metadata.MD, s *status.Status) metadata.MD {
 	}
 	return tidyHeader(md)
 }
-	if r.HashOf != nil && key == "" && !r.ClientStreams {
-		key = r.HashOf(a.call.in)
-	}

@@ -41,9 +41,9 @@ type Backend struct {
 	log    *slog.Logger
 
 	pool          *Pool
+	direct        *directConns
 	fleet         *fleet.Fleet
 	methods       *methods
-	direct        *directConns
 	metrics       *metrics
 	run           step
 	callOptions   []grpc.CallOption // of every call; shared, only read
@@ -98,6 +98,10 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.direct, err = newDirectConns(cfg.Pool, d, m.poolObserver(cfg.Name))
+	if err != nil {
+		return nil, err
+	}
 	m.add(b)
 	return b, nil
 }
@@ -110,10 +114,6 @@ func (b *Backend) Target() string { return b.target }
 
 // Forward carries one call to the backend and its answer back into ex. It
 // returns nil when the backend ended the call with OK.
-	b.direct, err = newDirectConns(cfg.Pool, d, m.poolObserver(cfg.Name))
-	if err != nil {
-		return nil, err
-	}
 //
 // Errors, by errors.As: [*StatusError], [*UnreachableError],
 // [*BreakerOpenError], [*TimeoutError], [*ExchangeError], [*LocalError]; and
@@ -157,6 +157,7 @@ func (b *Backend) AcquireShared(ctx context.Context) (conn grpc.ClientConnInterf
 // unless all of them are revoked.
 func (b *Backend) Revoke(app, tokenID string) {
 	b.pool.revoke(app, tokenID, b.cancelRevoked)
+	b.direct.pool.revoke(app, tokenID, b.cancelRevoked)
 }
 
 // Healthy tells whether calls can be expected to reach the backend: some
@@ -179,7 +180,6 @@ func (b *Backend) noteReach(err error) {
 	case is[*UnreachableError](err):
 		if !b.lost.Load() && !b.lost.Swap(true) {
 			b.log.Warn("backend cannot be reached", "error", err)
-	b.direct.pool.revoke(app, tokenID, b.cancelRevoked)
 		}
 	}
 }

@@ -117,6 +117,8 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	defer m.mu.Unlock()
 	for name, b := range m.backends {
 		live, draining := b.pool.size()
+		direct, directDraining := b.direct.pool.size()
+		live, draining = live+direct, draining+directDraining
 		ch <- prometheus.MustNewConstMetric(m.conns, prometheus.GaugeValue, float64(live), name, "live")
 		ch <- prometheus.MustNewConstMetric(m.conns, prometheus.GaugeValue, float64(draining), name, "draining")
 		for _, method := range b.methods.all() {
@@ -131,8 +133,6 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 // poolObserver counts what a backend's pool does.
 func (m *metrics) poolObserver(backend string) poolObserver {
 	ok, failed := m.dials.WithLabelValues(backend, "ok"), m.dials.WithLabelValues(backend, "error")
-		direct, directDraining := b.direct.pool.size()
-		live, draining = live+direct, draining+directDraining
 	retired := map[reason]prometheus.Counter{}
 	for _, why := range []reason{reasonEvicted, reasonIdle, reasonRevoked, reasonShutdown} {
 		retired[why] = m.retired.WithLabelValues(backend, string(why))
