@@ -44,7 +44,7 @@ func (a *attempt) try(ctx context.Context) error {
 	}
 	b := a.call.backend
 	b.fleet.Done(&a.choice, fleetOutcome(a.outcome(err)), took)
-	if c.request.Endpoint == "" {
+	if a.call.request.Endpoint == "" {
 		b.noteReach(err)
 	}
 	return err
