@@ -9,9 +9,9 @@ import (
 )
 
 // fleetResolvers are the resolvers of a backend's connections: whatever they
-// resolve goes to its fleet and address book, and the connections are told only of the endpoints
-// that the fleet uses. All connections share one resolver, and the fleet hears
-// of each change once.
+// resolve goes to its fleet and its address book, and the connections are told
+// only of the endpoints that the fleet uses. All connections share one resolver,
+// and the fleet hears of each change once.
 //
 // Targets of other schemes, which are xDS's, keep their own resolver and
 // balancers: there a control plane decides.
