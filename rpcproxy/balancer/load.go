@@ -3,7 +3,7 @@ package balancer
 import (
 	"time"
 
-	"github.com/cncf/xds/go/xds/data/orca/v3"
+	v3 "github.com/cncf/xds/go/xds/data/orca/v3"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/orca"
 
