@@ -117,6 +117,11 @@ func TestForceBreaker(t *testing.T) {
 		!strings.Contains(open.Error(), "forced open by an operator") {
 		t.Fatalf("forced open: %v", err)
 	}
+	// Also for a call that the breaker itself would not hold back.
+	err := b.Forward(testContext(t), &Request{Method: testMethod, Endpoint: s.addr}, &exchange{requests: []string{"x"}})
+	if !errors.As(err, &open) || !open.Forced {
+		t.Fatalf("forced open, to one endpoint: %v", err)
+	}
 	order(breaker.Closed, "vip")
 	sick.Store(true)
 	for range 20 {

@@ -16,7 +16,11 @@ func guard(next step) step {
 	return func(ctx context.Context, c *call) error {
 		if c.request.Endpoint != "" {
 			// One endpoint says little of the method, and those that are well must
-			// get a call that is for all of them.
+			// get a call that is for all of them. An operator's word holds.
+			if err := c.method.breaker.CheckForced(c.request.Credential.App); err != nil {
+				c.method.rejections.Inc()
+				return c.refused(err)
+			}
 			return next(ctx, c)
 		}
 		pass, err := c.method.breaker.Allow(c.request.Credential.App)

@@ -118,6 +118,15 @@ func (g *Group) forced(app string) *Forced {
 	}
 }
 
+// CheckForced refuses the calls that an operator keeps out, with an *[OpenError],
+// and no others: for calls that say nothing about the method.
+func (g *Group) CheckForced(app string) error {
+	if f := g.forced(app); f != nil && f.State == Open {
+		return refuseForced(f, g.forcedForApp(app))
+	}
+	return nil
+}
+
 // lift ends a word whose time is up, unless another has taken its place.
 func (g *Group) lift(app string, all bool, f *Forced) {
 	g.mu.Lock()
