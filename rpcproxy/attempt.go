@@ -3,6 +3,7 @@ package rpcproxy
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,35 +20,78 @@ import (
 type attempt struct {
 	call *call
 
-	limit  limit
-	lease  Lease
-	ctx    attemptContext // outgoing
-	choice fleet.Choice   // outgoing; the balancer's during the attempt
+	limit limit
+	// Where the limit is the attempt's own: when it is up.
+	deadline time.Time
+	lease    Lease
+	ctx      attemptContext // outgoing
+	choice   fleet.Choice   // outgoing; the balancer's during the attempt
 
 	in, out Frame // in is the call's message, on the unary road
 	// What came from the backend: the header (nil: none) and the trailer (empty:
 	// none); and the other end, if the attempt got as far as a connection.
 	header, trailer metadata.MD
 	peer            peer.Peer
+	// Once it has ended: the endpoint it went to, if the fleet chose it; and
+	// whether the backend's application may know of it.
+	endpoint *fleet.Endpoint
+	reached  bool
 
 	options [8]grpc.CallOption
 }
 
 // try makes the attempt, counts it, and tells the fleet how its endpoint did.
 func (a *attempt) try(ctx context.Context) error {
+	c := a.call
+	b := c.backend
 	start := time.Now()
+	a.limit = c.limit
+	if t := b.retrier.attemptTimeout; t > 0 && !c.streams() {
+		deadline, ok := ctx.Deadline()
+		if own := start.Add(t); !ok || own.Before(deadline) {
+			limited, cancel := context.WithDeadline(ctx, own)
+			defer cancel()
+			ctx = limited
+			a.limit = limit{timeout: t, reserve: c.limit.reserve, ofAttempt: true}
+			a.deadline = own
+		}
+	}
 	err := a.send(ctx)
 	took := time.Since(start)
-	a.call.method.count(codeOf(err), took)
-	if a.call.streams() {
+	c.method.count(codeOf(err), took)
+	if c.streams() {
 		took = 0
+	} else if err == nil {
+		c.method.usual.observe(took)
 	}
-	b := a.call.backend
+	a.endpoint = a.choice.Endpoint
 	b.fleet.Done(&a.choice, fleetOutcome(a.outcome(err)), took)
 	if a.call.request.Endpoint == "" {
 		b.noteReach(err)
 	}
 	return err
+}
+
+// expired tells of an attempt that has ended whether that was about when its own
+// limit was up. The backend is told the limit, and may be the first to notice.
+func (a *attempt) expired() bool {
+	return a.limit.ofAttempt && !time.Now().Add(a.limit.reserve).Before(a.deadline)
+}
+
+// address is where the attempt went; empty: nowhere.
+func (a *attempt) address() string {
+	switch {
+	case a.call.request.Endpoint != "":
+		return a.call.request.Endpoint
+	case a.endpoint != nil:
+		return a.endpoint.Address()
+	case a.choice.Endpoint != nil: // it goes on
+		return a.choice.Endpoint.Address()
+	case a.peer.Addr != nil:
+		return a.peer.Addr.String()
+	default:
+		return ""
+	}
 }
 
 // send acquires a connection and takes the unary or the stream road.
@@ -93,10 +137,27 @@ func (a *attempt) callOptions() []grpc.CallOption {
 	if !a.call.streams() {
 		o = append(o, grpc.Header(&a.header), grpc.Trailer(&a.trailer))
 	}
+	if a.call.mayRepeat() {
+		o = append(o, a.call.backend.repeatsHere)
+	}
 	if c := a.call.request.Compressor; c != "" && c != "identity" {
 		o = append(o, grpc.UseCompressor(c))
 	}
 	return o
+}
+
+// previousKey is the metadata by which a server is told how many attempts there
+// were before, of which it may know: gRFC A6.
+const previousKey = "grpc-previous-rpc-attempts"
+
+// previousAttempts counts those of the caller, who may retry as well, among them.
+func previousAttempts(callers []string, n int) string {
+	if len(callers) == 1 {
+		if m, err := strconv.ParseUint(callers[0], 10, 16); err == nil {
+			n += int(m)
+		}
+	}
+	return strconv.Itoa(n)
 }
 
 // usualPairs is how many strings the metadata of most calls is, keys and values.
@@ -118,9 +179,15 @@ func (a *attempt) outgoing(ctx context.Context) context.Context {
 	var room [usualPairs]string
 	pairs := room[:0]
 	for key, values := range r.Metadata {
+		if key == previousKey && a.call.previous > 0 {
+			continue
+		}
 		for _, value := range values {
 			pairs = append(pairs, key, value)
 		}
+	}
+	if n := a.call.previous; n > 0 {
+		pairs = append(pairs, previousKey, previousAttempts(r.Metadata[previousKey], n))
 	}
 	if c := r.Credential; b.attach && !c.IsZero() {
 		pairs = append(pairs, "app", c.App, "token", c.Token)
@@ -136,6 +203,7 @@ func (a *attempt) choose() {
 	r := a.call.request
 	a.choice.Stream = a.call.streams()
 	a.choice.Filter = r.Filter
+	a.choice.Tried = a.call.tried
 	if !a.call.backend.hashKeys {
 		return
 	}

@@ -43,10 +43,12 @@ type Backend struct {
 	pool          *Pool
 	direct        *directConns
 	fleet         *fleet.Fleet
+	retrier       *retrier
 	methods       *methods
 	metrics       *metrics
 	run           step
 	callOptions   []grpc.CallOption // of every call; shared, only read
+	repeatsHere   grpc.CallOption   // where calls may be made again: not by grpc-go
 	attach        bool              // calls carry their credential
 	hashKeys      bool              // the balancer wants a hash of what keeps its endpoint
 	hashHeader    string            // whose value is hashed; empty: the app's id is
@@ -74,12 +76,19 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	retrier := newRetrier(cfg.Retry)
+	ms := newMethods(cfg, m, o.Logger.With("backend", cfg.Name))
 	b := &Backend{
 		name: cfg.Name, target: d.target,
 		log:     o.Logger.With("backend", cfg.Name),
-		methods: newMethods(cfg, m, o.Logger.With("backend", cfg.Name)),
+		methods: ms,
 		metrics: m,
-		run:     chain(cfg.DeadlineReserve),
+		run:     chain(cfg.DeadlineReserve, retrier.run),
+		retrier: retrier,
+		// grpc-go sends again by itself what the other end left out, as long as it
+		// keeps the messages. Then nobody would count it, nor look for another
+		// endpoint, and the messages would be kept twice.
+		repeatsHere: grpc.MaxRetryRPCBufferSize(0),
 		callOptions: []grpc.CallOption{
 			grpc.ForceCodecV2(RawCodec()),
 			grpc.MaxCallRecvMsgSize(int(cfg.Conn.MaxReceiveSize)),
@@ -116,9 +125,9 @@ func (b *Backend) Target() string { return b.target }
 // returns nil when the backend ended the call with OK.
 //
 // Errors, by errors.As: [*StatusError], [*UnreachableError],
-// [*BreakerOpenError], [*TimeoutError], [*ExchangeError], [*LocalError]; and
-// context.Canceled, by errors.Is, when the caller went away, which it does
-// when ctx is cancelled.
+// [*BreakerOpenError], [*TimeoutError], [*ExchangeError],
+// [*LocalError]; and context.Canceled, by errors.Is, when the caller went away,
+// which it does when ctx is cancelled.
 //
 // The one message of a caller that does not stream is taken first: a slow
 // caller takes none of the backend's time, holds no connection, and is not
@@ -136,8 +145,8 @@ func (b *Backend) Forward(ctx context.Context, r *Request, ex Exchange) error {
 		if err := c.receiveOnly(); err != nil {
 			return err
 		}
-		defer c.free()
 	}
+	defer c.close()
 	return b.run(ctx, c)
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
+	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
 // call is one Forward: the caller's side of it, and what its attempts share.
@@ -29,8 +30,20 @@ type call struct {
 	// The one request message of a caller that does not stream. It is sent by
 	// each attempt, and freed when Forward returns.
 	in mem.BufferSlice
+	// What a caller that streams sends; nil: nothing, yet.
+	replay *replay
 	// Of a caller that streams: it has sent all it wants to.
 	sent atomic.Bool
+
+	attempts    int               // begun
+	maxAttempts int               // 1: none is made again
+	idempotent  bool              // it may be made again though it was sent
+	previous    int               // attempts that the backend may know of
+	tried       []*fleet.Endpoint // of attempts that failed
+	backoffs    int               // pauses that grew, since the backend last said how long to wait
+	leftOut     bool              // an attempt was refused before it was looked at
+
+	failed bool // the response says, by Request.Judge, that it is no success
 
 	// The attempt whose outcome is the call's.
 	last *attempt
@@ -43,6 +56,8 @@ type limit struct {
 	timeout  time.Duration // before the reserve; 0: as long as it wants
 	reserve  time.Duration // what is kept back of it
 	byCaller bool          // the caller's deadline comes first
+	// It is that of one attempt: the call has more time.
+	ofAttempt bool
 }
 
 func newCall(b *Backend, m *method, r *Request, ex Exchange, caller context.Context) *call {
@@ -50,6 +65,58 @@ func newCall(b *Backend, m *method, r *Request, ex Exchange, caller context.Cont
 	c.last = &c.first
 	c.first.call = c
 	return c
+}
+
+// mayRepeat tells whether there may be more than one attempt.
+func (c *call) mayRepeat() bool { return c.maxAttempts > 1 }
+
+// repeatable tells whether all that an attempt needs is there for another one,
+// and nothing of an answer has come that it would have to go with.
+func (c *call) repeatable(a *attempt) bool {
+	return a.header == nil && (c.replay == nil || c.replay.whole())
+}
+
+// another makes the attempt that follows one that failed.
+func (c *call) another(failed *attempt) *attempt {
+	if failed.endpoint != nil {
+		c.tried = append(c.tried, failed.endpoint)
+	}
+	if failed.reached {
+		c.previous++
+	}
+	return &attempt{call: c}
+}
+
+// conclude gives the exchange the rest of what the last attempt brought.
+func (c *call) conclude(a *attempt, err error) error {
+	c.last = a
+	if err == nil && c.request.Judge != nil && !c.streams() {
+		c.failed = !c.request.Judge(a.out.Data)
+	}
+	c.note(a)
+	if c.streams() {
+		return a.endStream(err)
+	}
+	return a.answer(err)
+}
+
+// note tells the caller of Forward how the call was served by an attempt. It
+// comes before the exchange is given anything.
+func (c *call) note(a *attempt) {
+	s := c.request.Served
+	if s == nil {
+		return
+	}
+	s.Attempts, s.Endpoint, s.Failed = c.attempts, a.address(), c.failed
+}
+
+// interrupted is the error of a call that ended between two attempts.
+func (c *call) interrupted(a *attempt) error {
+	if errors.Is(c.caller.Err(), context.Canceled) {
+		return errCallerGone(c.caller)
+	}
+	a.limit = c.limit
+	return a.timedOut()
 }
 
 func (c *call) streams() bool { return c.request.ClientStreams || c.request.ServerStreams }
@@ -68,8 +135,11 @@ func (c *call) receiveOnly() error {
 	return nil
 }
 
-// free gives up the request message.
-func (c *call) free() {
+// close gives up what the caller sent.
+func (c *call) close() {
 	c.in.Free()
 	c.in = nil
+	if c.replay != nil {
+		c.replay.close()
+	}
 }

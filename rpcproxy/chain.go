@@ -14,15 +14,9 @@ type step func(ctx context.Context, c *call) error
 
 // chain is built once per backend. Attempts are made under restrict, so that the
 // limit is that of all of them together, and the breaker sees the outcome of
-// the last one.
-func chain(reserve time.Duration) step {
-	return guard(restrict(reserve, once))
-}
-
-// once makes the one attempt of a call.
-func once(ctx context.Context, c *call) error {
-	c.first.limit = c.limit
-	return c.first.try(ctx)
+// the one that became the call's.
+func chain(reserve time.Duration, attempts step) step {
+	return guard(restrict(reserve, attempts))
 }
 
 // is tells whether err is, or wraps, an E.

@@ -16,6 +16,7 @@ import (
 // attempt's.
 func (a *attempt) fail(ctx context.Context, err error) error {
 	s := status.Convert(err)
+	a.reached = a.wasSent()
 	if errors.Is(err, io.EOF) {
 		// grpc-go repeats by itself a call that a GOAWAY left out, and says this
 		// when the connection breaks meanwhile.
@@ -23,6 +24,8 @@ func (a *attempt) fail(ctx context.Context, err error) error {
 		err = s.Err()
 	} else if fromBackend(s, a.header, a.trailer) {
 		return &StatusError{Status: s}
+	} else if a.header == nil && unprocessed(s) {
+		a.reached = false
 	}
 	if exchange, ok := errors.AsType[*ExchangeError](context.Cause(ctx)); ok {
 		return a.exchangeFailed(exchange)
@@ -37,7 +40,7 @@ func (a *attempt) fail(ctx context.Context, err error) error {
 		return a.cutOff(why)
 	}
 	if s.Code() == codes.Unavailable {
-		return &UnreachableError{Backend: a.call.backend.name, Target: a.call.backend.target, Sent: a.peer.Addr != nil, Cause: err}
+		return &UnreachableError{Backend: a.call.backend.name, Target: a.call.backend.target, Sent: a.reached, Cause: err}
 	}
 	return &LocalError{Backend: a.call.backend.name, Status: status.New(s.Code(), withoutBody(s.Message()))}
 }

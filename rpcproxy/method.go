@@ -36,6 +36,11 @@ type method struct {
 	byCode     [codeCount]atomic.Pointer[prometheus.Counter]
 	duration   prometheus.Observer
 	rejections prometheus.Counter
+	repeats
+
+	// How long unary calls of late took to be answered: most of them, and the
+	// slow ones.
+	usual, slow quantile
 }
 
 // count notes an attempt that ended.
@@ -128,6 +133,9 @@ func (ms *methods) newMethod(name string) (*method, error) {
 		duration: ms.metrics.duration.WithLabelValues(ms.backend, name),
 		// Made now, so that it is 0 in the metrics before the first one.
 		rejections: ms.metrics.rejections.WithLabelValues(ms.backend, name),
+		repeats:    ms.metrics.repeats.of(ms.backend, name),
+		usual:      quantile{of: .5},
+		slow:       quantile{of: .95},
 	}
 	if limit, ok := ms.cfg.MethodTimeouts[strings.TrimPrefix(name, "/")]; ok {
 		m.timeout, m.streamTimeout = limit, limit

@@ -17,6 +17,8 @@ type metrics struct {
 	dials       *prometheus.CounterVec   // backend, result
 	retired     *prometheus.CounterVec   // backend, reason
 
+	repeats repeatMetrics
+
 	conns    *prometheus.Desc // backend, state
 	breaker  *prometheus.Desc // backend, method
 	openApps *prometheus.Desc // backend, method
@@ -60,6 +62,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		openApps: prometheus.NewDesc("rpcgate_breaker_open_apps",
 			"How many apps have calls of a method refused by a breaker of their own.",
 			[]string{"backend", "method"}, nil),
+		repeats:  newRepeatMetrics(),
 		backends: map[string]*Backend{},
 	}
 	if reg == nil {
@@ -100,6 +103,9 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.transitions.Describe(ch)
 	m.dials.Describe(ch)
 	m.retired.Describe(ch)
+	for _, c := range m.repeats.all() {
+		c.Describe(ch)
+	}
 	ch <- m.conns
 	ch <- m.breaker
 	ch <- m.openApps
@@ -113,6 +119,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.transitions.Collect(ch)
 	m.dials.Collect(ch)
 	m.retired.Collect(ch)
+	for _, c := range m.repeats.all() {
+		c.Collect(ch)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, b := range m.backends {

@@ -96,6 +96,26 @@ func madeHere(s *status.Status) bool {
 	}
 }
 
+// unprocessed tells of a status that grpc-go made up for a call without headers
+// whether the call is certain not to have reached the backend's application,
+// though it got as far as a connection (v1.85, internal/transport):
+//   - its stream was refused (REFUSED_STREAM), or a GOAWAY left it out: http2
+//     says that nothing of it was looked at;
+//   - the connection ended, or was about to, before the headers were written;
+//   - grpc-go made it again by itself, which it does after one of these only,
+//     and then found no connection.
+//
+// TestUnprocessed provokes these on real connections.
+func unprocessed(s *status.Status) bool {
+	return s.Code() == codes.Unavailable && beginsWith(s.Message(),
+		"stream terminated by RST_STREAM with error code: REFUSED_STREAM",
+		"the stream is rejected because server is draining the connection",
+		"the connection is draining",
+		"transport is closing",
+		`connection error: desc = "transport: `,
+	)
+}
+
 // aboutRequest tells of a status whether it is what a backend's gRPC library
 // says when it finds fault with the request, before any of the application's
 // code: bytes that are no such message, a compression it does not have, a

@@ -110,10 +110,12 @@ func TestOrigin(t *testing.T) {
 		code        codes.Code // of the LocalError
 		// Only these; nil: all of before and after headers, unary and stream.
 		headersOnly bool
+		// The other end says that it has not looked at the request, before headers.
+		leftOut bool
 	}{
 		"connection lost":     {answer: func(s *rawStream) { _ = s.conn.Close() }, unreachable: true},
 		"reset, internal":     {answer: reset(http2.ErrCodeInternal), code: codes.Internal},
-		"reset, refused":      {answer: reset(http2.ErrCodeRefusedStream), unreachable: true},
+		"reset, refused":      {answer: reset(http2.ErrCodeRefusedStream), unreachable: true, leftOut: true},
 		"reset, cancel":       {answer: reset(http2.ErrCodeCancel), code: codes.Canceled},
 		"reset, calm":         {answer: reset(http2.ErrCodeEnhanceYourCalm), code: codes.ResourceExhausted},
 		"reset, security":     {answer: reset(http2.ErrCodeInadequateSecurity), code: codes.PermissionDenied},
@@ -121,7 +123,7 @@ func TestOrigin(t *testing.T) {
 		"goaway": {answer: func(s *rawStream) {
 			_ = s.framer.WriteGoAway(0, http2.ErrCodeNo, []byte("restart"))
 			_ = s.conn.Close()
-		}, unreachable: true},
+		}, unreachable: true, leftOut: true},
 		"no trailers": {answer: func(s *rawStream) { _ = s.framer.WriteData(s.id, true, nil) }, code: codes.Internal},
 		"malformed status": {answer: func(s *rawStream) {
 			s.headers(true, "grpc-status", "x")
@@ -165,7 +167,14 @@ func TestOrigin(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/begun %v/%s", name, begun, road(r)), func(t *testing.T) {
 					b := newBackend(t, s.addr, func(c *config.Backend) { c.Conn.MaxReceiveSize = 100 }, Options{})
 					ex := &exchange{requests: []string{"x"}}
-					wantLocal(t, b.Forward(testContext(t), &r, ex), tt.unreachable, tt.code)
+					err := b.Forward(testContext(t), &r, ex)
+					if lost, ok := errors.AsType[*UnreachableError](err); ok && tt.leftOut && !begun {
+						if lost.Sent {
+							t.Errorf("Forward: %v, want nothing sent", err)
+						}
+						return
+					}
+					wantLocal(t, err, tt.unreachable, tt.code)
 				})
 			}
 		}

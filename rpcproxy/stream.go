@@ -12,77 +12,60 @@ import (
 
 // stream pumps messages both ways until the backend ends the call, the caller
 // goes away, or the time is up. One message at a time is under way in each
-// direction, so that a slow reader slows the writer down.
+// direction, so that a slow reader slows the writer down. It returns io.EOF
+// after an OK status.
 //
 // Responses are pumped on the caller's goroutine, requests on another where the
 // caller streams. That one has no owner that waits for it: it may sit in the
 // exchange's RecvMsg, which only the end of Forward, and so of the caller's
-// stream, unblocks. Anything else it does ends with ctx.
+// stream, unblocks. Anything else it does ends with the stream.
 func (a *attempt) stream(ctx context.Context) error {
+	c := a.call
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	desc := &grpc.StreamDesc{ClientStreams: a.call.request.ClientStreams, ServerStreams: a.call.request.ServerStreams}
-	s, err := a.lease.Conn().NewStream(ctx, desc, a.call.request.Method, a.callOptions()...)
+	desc := &grpc.StreamDesc{ClientStreams: c.request.ClientStreams, ServerStreams: c.request.ServerStreams}
+	s, err := a.lease.Conn().NewStream(ctx, desc, c.request.Method, a.callOptions()...)
 	if err != nil {
 		return a.fail(ctx, err)
 	}
-	if a.call.request.ClientStreams {
-		go a.pumpRequests(ctx, s, cancel)
+	if c.request.ClientStreams {
+		c.replay.attach(s, cancel)
+		defer c.replay.detach(s)
 	} else {
-		a.in.Data = a.call.in
+		a.in.Data = c.in
 		if err := s.SendMsg(&a.in); err != nil { // half-closes, too
 			return a.fail(ctx, err)
 		}
 	}
-	if err := a.pumpResponses(s); !errors.Is(err, io.EOF) {
-		return a.ended(ctx, s, err)
-	}
-	a.call.ex.SetTrailer(tidyTrailer(s.Trailer(), nil))
-	return nil
-}
-
-// ended makes of the error that ended the response side the one that Forward
-// returns.
-func (a *attempt) ended(ctx context.Context, s grpc.ClientStream, err error) error {
+	err = a.pumpResponses(s)
 	if exchange, ok := errors.AsType[*ExchangeError](err); ok {
 		return a.exchangeFailed(exchange) // the trailer is not to be touched: the stream still runs
 	}
 	if !strings.HasPrefix(status.Convert(err).Message(), cardinality) {
 		a.trailer = s.Trailer() // with one message too many, grpc-go leaves the stream running
 	}
-	err = a.fail(ctx, err)
-	if answered, ok := errors.AsType[*StatusError](err); ok {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return a.fail(ctx, err)
+}
+
+// endStream gives the exchange what is left of the answer.
+func (a *attempt) endStream(err error) error {
+	answered, _ := errors.AsType[*StatusError](err)
+	switch {
+	case err == nil:
+		a.call.ex.SetTrailer(tidyTrailer(a.trailer, nil))
+	case answered != nil:
 		a.call.ex.SetTrailer(tidyTrailer(a.trailer, answered.Status))
 	}
 	return err
 }
 
-// pumpRequests sends the caller's messages on, and its half-close. A failure of
-// the exchange ends the call with that as the cause.
-func (a *attempt) pumpRequests(ctx context.Context, s grpc.ClientStream, cancel context.CancelCauseFunc) {
-	for ctx.Err() == nil {
-		msg, err := a.call.ex.RecvMsg()
-		if errors.Is(err, io.EOF) {
-			a.call.sent.Store(true)
-			_ = s.CloseSend() // always nil
-			return
-		}
-		if err != nil {
-			cancel(&ExchangeError{Err: err})
-			return
-		}
-		frame := Frame{Data: msg}
-		err = s.SendMsg(&frame)
-		frame.Free()
-		if err != nil {
-			return // the stream is over; RecvMsg gives its status
-		}
-	}
-}
-
 // pumpResponses gives the exchange what the backend answers. It returns io.EOF
 // after an OK status, and an *[ExchangeError] if the exchange failed.
 func (a *attempt) pumpResponses(s grpc.ClientStream) error {
+	c := a.call
 	// Headers go out as they come, be there a message or not. With none, which
 	// is no error, RecvMsg gives the status.
 	header, err := s.Header()
@@ -91,8 +74,12 @@ func (a *attempt) pumpResponses(s grpc.ClientStream) error {
 	}
 	if header != nil {
 		a.header = header
-		a.call.pass.Progress()
-		if err := a.call.ex.SendHeader(tidyHeader(header)); err != nil {
+		c.pass.Progress()
+		if c.replay != nil {
+			c.replay.commit()
+		}
+		c.note(a)
+		if err := c.ex.SendHeader(tidyHeader(header)); err != nil {
 			return &ExchangeError{Err: err}
 		}
 	}
@@ -101,10 +88,10 @@ func (a *attempt) pumpResponses(s grpc.ClientStream) error {
 			a.out.Free()
 			return err
 		}
-		if err := a.call.ex.SendMsg(a.out.Take()); err != nil {
+		if err := c.ex.SendMsg(a.out.Take()); err != nil {
 			return &ExchangeError{Err: err}
 		}
-		if !a.call.request.ServerStreams {
+		if !c.request.ServerStreams {
 			return io.EOF // RecvMsg has seen the status
 		}
 	}

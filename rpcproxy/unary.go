@@ -12,26 +12,31 @@ func (a *attempt) unary(ctx context.Context) error {
 	err := a.lease.Conn().Invoke(ctx, a.call.request.Method, &a.in, &a.out, a.callOptions()...)
 	if err != nil {
 		a.out.Free()
-		err = a.fail(ctx, err)
-		answered, ok := errors.AsType[*StatusError](err)
-		if !ok {
-			return err
-		}
-		if a.header != nil {
-			if sendErr := a.call.ex.SendHeader(tidyHeader(a.header)); sendErr != nil {
-				return a.exchangeFailed(&ExchangeError{Err: sendErr})
-			}
-		}
-		a.call.ex.SetTrailer(tidyTrailer(a.trailer, answered.Status))
+		return a.fail(ctx, err)
+	}
+	return nil
+}
+
+// answer gives the exchange what the backend answered.
+func (a *attempt) answer(err error) error {
+	ex := a.call.ex
+	var answered *StatusError
+	if err != nil && !errors.As(err, &answered) {
 		return err
 	}
-	if err := a.call.ex.SendHeader(tidyHeader(a.header)); err != nil {
-		a.out.Free()
-		return a.exchangeFailed(&ExchangeError{Err: err})
+	if err == nil || a.header != nil {
+		if sendErr := ex.SendHeader(tidyHeader(a.header)); sendErr != nil {
+			a.out.Free()
+			return a.exchangeFailed(&ExchangeError{Err: sendErr})
+		}
 	}
-	if err := a.call.ex.SendMsg(a.out.Take()); err != nil {
-		return a.exchangeFailed(&ExchangeError{Err: err})
+	if err != nil {
+		ex.SetTrailer(tidyTrailer(a.trailer, answered.Status))
+		return err
 	}
-	a.call.ex.SetTrailer(tidyTrailer(a.trailer, nil))
+	if sendErr := ex.SendMsg(a.out.Take()); sendErr != nil {
+		return a.exchangeFailed(&ExchangeError{Err: sendErr})
+	}
+	ex.SetTrailer(tidyTrailer(a.trailer, nil))
 	return nil
 }
