@@ -123,13 +123,17 @@ type cluster struct {
 	fleet     *fleet.Fleet
 	resolver  *manual.Resolver
 	conn      *grpc.ClientConn
+	ahead     atomic.Int64 // of the fleet's clock
 }
 
 func startCluster(t *testing.T, n int, cfg config.Balancer) *cluster {
 	t.Helper()
 	c := &cluster{resolver: manual.NewBuilderWithScheme("manual")}
 	var err error
-	c.fleet, err = fleet.New(config.Backend{Balancer: cfg}, fleet.Options{})
+	start := time.Now()
+	c.fleet, err = fleet.New(config.Backend{Balancer: cfg}, fleet.Options{
+		Now: func() time.Duration { return time.Since(start) + time.Duration(c.ahead.Load()) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,15 +332,19 @@ func TestP2CAvoidsTheSlow(t *testing.T) {
 func TestConnectionsKnowTheSame(t *testing.T) {
 	c := startCluster(t, 2, config.Balancer{Policy: "p2c_ewma"})
 	c.ready(t)
-	c.endpoints[0].delay.Store(int64(30 * time.Millisecond))
-	c.callAll(t, 500, 8, whichever)
+	failing := c.fleet.NewSet(c.fleet.Endpoints()[:1])
+	choice := whichever()
+	failing.Pick(choice)
+	c.ahead.Store(int64(time.Minute)) // or the calls before would weigh more
+	c.fleet.Done(choice, fleet.Failure, 0)
 	c.conn = c.dial(t, "p2c_ewma")
 	c.conn.Connect()
 	waitFor(t, "the other connection", func() bool { return slices.Min(connections(c.fleet)) == 2 })
+	c.callAll(t, 1, 1, whichever) // its picker may not know both yet
 	c.reset()
 	c.callAll(t, 20, 1, whichever)
 	if counts := c.counts(); counts[0] > 5 {
-		t.Errorf("the slow endpoint got %d calls of 20 on a new connection", counts[0])
+		t.Errorf("the endpoint that fails got %d calls of 20 on a new connection", counts[0])
 	}
 }
 
