@@ -38,10 +38,10 @@ type Zone struct {
 // Subset bounds the connections between many gateways and many endpoints. All
 // gateways together still use all endpoints evenly.
 type Subset struct {
-	// How many endpoints a gateway calls; 0: all.
+	// How many endpoints a gateway calls; 0: all. With zone.name three quarters of them are of that zone.
 	Size int `yaml:"size" default:"0"`
-	// What tells this gateway from the others; empty: a random name, which gives another subset at each start.
-	// ${HOSTNAME} keeps it over restarts.
+	// What tells this gateway from the others; empty: a random name, which gives another subset at each start, and when
+	// a reload changes the backend. ${HOSTNAME} keeps it over restarts.
 	ID string `yaml:"id"`
 }
 

@@ -17,7 +17,7 @@ func (f *Fleet) Update(list []Info) []*Endpoint {
 		return f.Endpoints()
 	}
 	f.list = slices.Clone(list)
-	list = distinct(list)
+	list = subset(distinct(list), f.id, f.cfg.Balancer.Subset.Size, f.cfg.Balancer.Zone.Name)
 	f.joinLocked(list)
 	used := make([]*Endpoint, len(list))
 	for i, info := range list {
