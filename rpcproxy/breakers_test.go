@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -83,6 +84,65 @@ func TestBreakerOfOneApp(t *testing.T) {
 					t.Errorf("shown as %+v", v)
 				}
 			})
+		}
+	}
+}
+
+// A call counts once, however many attempts there were, and with its end: what a
+// retry made good is no failure.
+func TestBreakerCountsCallsNotAttempts(t *testing.T) {
+	var calls atomic.Int64
+	s := serve(t, moody(func(app string) codes.Code {
+		if n := calls.Add(1); app == "dead" || n%2 == 1 {
+			return codes.Unavailable
+		}
+		return codes.OK
+	}))
+	b := newBackend(t, s.addr, func(c *config.Backend) {
+		thresholdBreaker(c)
+		c.Retry.MaxAttempts, c.Retry.Backoff, c.Retry.MaxBackoff = 3, time.Millisecond, time.Millisecond
+		c.Retry.Budget.MinPerSecond = 1000
+	}, Options{})
+	forward := func(name string) error {
+		r := &Request{Method: testMethod, Credential: app(name), Idempotent: true}
+		return b.Forward(testContext(t), r, &exchange{requests: []string{"x"}})
+	}
+	for range 20 { // each of which needs two attempts
+		if err := forward("a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := b.Breakers()[0]; v.State != breaker.Closed || v.Window.Failures != 0 || v.Window.Successes != 20 {
+		t.Errorf("after 20 calls of two attempts: %v, %+v", v.State, v.Window)
+	}
+	before := calls.Load()
+	for range 4 {
+		_ = forward("dead")
+	}
+	if v := b.Breakers()[0]; v.State != breaker.Closed || v.Window.Failures != 4 || calls.Load() != before+12 {
+		t.Errorf("after four calls, %d attempts: %v, %+v", calls.Load()-before, v.State, v.Window)
+	}
+	_ = forward("dead")
+	if v := b.Breakers()[0]; v.State != breaker.Open {
+		t.Errorf("after five calls that failed: %v", v.State)
+	}
+}
+
+// A success that the route takes for a failure counts as one where it is asked
+// for.
+func TestBreakerCountsJudgedFailures(t *testing.T) {
+	s := serve(t, echo)
+	for _, counts := range []bool{false, true} {
+		b := newBackend(t, s.addr, thresholdBreaker, Options{})
+		for range 5 {
+			r := &Request{Method: testMethod, Judge: func(mem.BufferSlice) bool { return false }, JudgeCounts: counts}
+			if err := b.Forward(testContext(t), r, &exchange{requests: []string{"x"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v := b.Breakers()[0]
+		if opened := v.State == breaker.Open; opened != counts || counts && v.LastFailure.Why != judgedFailure {
+			t.Errorf("where it counts is %v: %+v", counts, v)
 		}
 	}
 }

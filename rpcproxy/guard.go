@@ -32,11 +32,24 @@ func guard(next step) step {
 		outcome, why := breaker.Ignored, "" // should next panic
 		defer func() { c.pass.Done(outcome, why) }()
 		err = next(ctx, c)
-		if outcome = c.last.outcome(err); outcome > breaker.Success {
-			why = codeName(codeOf(err))
-		}
+		outcome, why = c.outcome(err)
 		return err
 	}
+}
+
+// judgedFailure is what a success that the route takes for a failure is named in
+// views, among the names of codes.
+const judgedFailure = "OUTCOME"
+
+// outcome is what the call says about the backend, and what a failure is named.
+func (c *call) outcome(err error) (o breaker.Outcome, why string) {
+	if err == nil && c.failed && c.request.JudgeCounts {
+		return breaker.Failure, judgedFailure
+	}
+	if o = c.last.outcome(err); o > breaker.Success {
+		why = codeName(codeOf(err))
+	}
+	return o, why
 }
 
 // refused is the error for a call that a breaker refused.
