@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/rpcgate/rpcgate/config"
 )
@@ -43,6 +45,11 @@ func Dial(cfg config.Etcd) (*clientv3.Client, error) {
 	params := grpc.ConnectParams{Backoff: grpcbackoff.DefaultConfig, MinConnectTimeout: dialTimeout}
 	params.Backoff.MaxDelay = maxReconnect
 	var login lazyLogin
+	options := []grpc.DialOption{grpc.WithConnectParams(params), grpc.WithChainUnaryInterceptor(login.intercept)}
+	if tlsConfig != nil && tlsConfig.ServerName != "" {
+		// Takes the place of what clientv3 makes of TLS.
+		options = append(options, grpc.WithTransportCredentials(namedCredentials{credentials.NewTLS(tlsConfig), tlsConfig.ServerName}))
+	}
 	cli, err := clientv3.New(clientv3.Config{
 		Endpoints:            cfg.Endpoints,
 		Username:             cfg.Username,
@@ -51,7 +58,7 @@ func Dial(cfg config.Etcd) (*clientv3.Client, error) {
 		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    keepaliveTime,
 		DialKeepAliveTimeout: keepaliveTimeout,
-		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(params), grpc.WithChainUnaryInterceptor(login.intercept)},
+		DialOptions:          options,
 		// It writes to standard error whatever it retries; the watch and the registration say what matters.
 		Logger: zap.NewNop(),
 	})
@@ -60,6 +67,25 @@ func Dial(cfg config.Etcd) (*clientv3.Client, error) {
 	}
 	login.allowed.Store(true)
 	return cli, nil
+}
+
+// namedCredentials expect one name in each member's certificate. gRPC prefers
+// the host that clientv3's resolver gives each member to the name in a TLS
+// configuration.
+type namedCredentials struct {
+	credentials.TransportCredentials
+
+	name string
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (c namedCredentials) ClientHandshake(ctx context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return c.TransportCredentials.ClientHandshake(ctx, c.name, conn)
+}
+
+// Clone implements credentials.TransportCredentials.
+func (c namedCredentials) Clone() credentials.TransportCredentials {
+	return namedCredentials{c.TransportCredentials.Clone(), c.name}
 }
 
 // lazyLogin keeps clientv3.New from logging in, which would make it block, and

@@ -322,3 +322,37 @@ func TestRememberedKeysAreBounded(t *testing.T) {
 		t.Errorf("%d keys are remembered", len(e.remembered))
 	}
 }
+
+// A watch that etcd refuses though it answers to lists, as one whose auth token
+// has expired, is not asked for without pause.
+func TestWatchThatIsRefusedDoesNotSpin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, e := fakeAndResolver(t)
+		f.change("shop.rpc/1=a:1")
+		f.mu.Lock()
+		f.refuse = true
+		f.mu.Unlock()
+		cc, r := resolve(t, e.Builder(), shopTarget)
+		defer r.Close()
+		expect(t, cc, "a:1")
+		pass(time.Minute) // the pauses have grown
+		gets, opened, _ := f.counts()
+		pass(time.Hour)
+		afterGets, afterOpened, _ := f.counts()
+		most := int(time.Hour / (defaultTimings().maxBackoff * 4 / 5))
+		if afterGets-gets > most || afterOpened-opened > most {
+			t.Errorf("%d lists and %d watches in an hour, want %d at most", afterGets-gets, afterOpened-opened, most)
+		}
+		// What changes meanwhile is seen by the lists.
+		f.change("shop.rpc/2=b:1")
+		pass(defaultTimings().maxBackoff)
+		expect(t, cc, "a:1 b:1")
+		f.mu.Lock()
+		f.refuse = false
+		f.mu.Unlock()
+		pass(defaultTimings().maxBackoff)
+		f.change("shop.rpc/3=c:1")
+		expect(t, cc, "a:1 b:1 c:1")
+	})
+}

@@ -25,8 +25,9 @@ type fakeEtcd struct {
 	gets     int
 	opened   int // watches, ever
 
-	down  bool // nothing answers
-	stuck bool // watches bring nothing, and nothing tells
+	down   bool // nothing answers
+	stuck  bool // watches bring nothing, and nothing tells
+	refuse bool // watches are ended at once
 }
 
 type fakeWatch struct {
@@ -65,6 +66,11 @@ func (f *fakeEtcd) Watch(ctx context.Context, key string, opts ...clientv3.OpOpt
 	f.opened++
 	op := clientv3.OpGet(key, opts...)
 	w := &fakeWatch{prefix: key, from: op.Rev(), events: make(chan clientv3.WatchResponse, 100)}
+	if f.refuse {
+		w.events <- clientv3.WatchResponse{Header: &etcdserverpb.ResponseHeader{}, Canceled: true}
+		close(w.events)
+		return w.events
+	}
 	f.watches[w] = true
 	context.AfterFunc(ctx, func() { f.end(w, nil) })
 	return w.events

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 
@@ -15,7 +16,9 @@ func Labels(e resolver.Endpoint) map[string]string {
 		return nil
 	}
 	var members map[string]any
-	if json.Unmarshal(raw, &members) != nil {
+	numbers := json.NewDecoder(bytes.NewReader(raw))
+	numbers.UseNumber() // as they were written: a version 1.10 is not 1.1
+	if numbers.Decode(&members) != nil {
 		return nil
 	}
 	labels := make(map[string]string, len(members))
@@ -25,8 +28,8 @@ func Labels(e resolver.Endpoint) map[string]string {
 			labels[key] = v
 		case bool:
 			labels[key] = strconv.FormatBool(v)
-		case float64:
-			labels[key] = strconv.FormatFloat(v, 'f', -1, 64)
+		case json.Number:
+			labels[key] = v.String()
 		}
 	}
 	return labels

@@ -1,8 +1,8 @@
 package discovery
 
 import (
-	"bufio"
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -295,14 +295,8 @@ func TestRealClientConnsShareOneWatch(t *testing.T) {
 // watchers asks etcd how many watches it serves.
 func watchers(t *testing.T, server *etcdtest.Server) int {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Get("http://" + server.Endpoint + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		if n, ok := strings.CutPrefix(lines.Text(), "etcd_debugging_mvcc_watcher_total "); ok {
+	for _, line := range metricsOf(t, server) {
+		if n, ok := strings.CutPrefix(line, "etcd_debugging_mvcc_watcher_total "); ok {
 			count, err := strconv.Atoi(n)
 			if err != nil {
 				t.Fatal(err)
@@ -312,4 +306,20 @@ func watchers(t *testing.T, server *etcdtest.Server) int {
 	}
 	t.Fatal("etcd does not tell its watches")
 	return 0
+}
+
+// metricsOf gives the lines of etcd's metrics.
+func metricsOf(t *testing.T, server *etcdtest.Server) []string {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get("http://" + server.Endpoint + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(text), "\n")
 }

@@ -22,6 +22,7 @@ type Server struct {
 	Endpoint string
 
 	tb      testing.TB
+	health  string // the URL that its health is asked at
 	program string
 	args    []string
 	dataDir string
@@ -32,25 +33,55 @@ type Server struct {
 // it has a leader. args are further arguments of etcd.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
+	return start(tb, "http://", args)
+}
+
+// TLS are the files of a server that speaks TLS, and believes the clients alone
+// whose certificate the CA has signed.
+type TLS struct{ CertFile, KeyFile, CAFile string }
+
+// StartTLS is Start of a server that speaks TLS to its clients.
+func StartTLS(tb testing.TB, files TLS, args ...string) *Server {
+	tb.Helper()
+	return start(tb, "https://", append([]string{
+		"--cert-file", files.CertFile, "--key-file", files.KeyFile,
+		"--trusted-ca-file", files.CAFile, "--client-cert-auth",
+	}, args...))
+}
+
+func start(tb testing.TB, scheme string, args []string) *Server {
+	tb.Helper()
 	s := &Server{tb: tb, program: toolbuild.Program(tb, "etcd", "."), dataDir: tb.TempDir()}
-	s.process, _ = process.StartOnPorts(tb, 2, func(ports []int) (*process.Process, error) {
+	s.process, _ = process.StartOnPorts(tb, 3, func(ports []int) (*process.Process, error) {
 		s.Endpoint = process.Loopback(ports[0])
-		client, peer := "http://"+s.Endpoint, "http://"+process.Loopback(ports[1])
-		s.args = append([]string{
-			"--name", "test",
-			"--listen-client-urls", client, "--advertise-client-urls", client,
-			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-			"--initial-cluster", "test=" + peer,
-			"--unsafe-no-fsync", "--log-level", "error",
-		}, args...)
+		s.health = "http://" + process.Loopback(ports[2])
+		peer := "http://" + process.Loopback(ports[1])
+		s.args = arguments("test", scheme+s.Endpoint, peer, "test="+peer)
+		s.args = append(s.args, "--listen-metrics-urls", s.health)
+		s.args = append(s.args, args...)
 		return s.start()
 	})
 	return s
 }
 
+// arguments are those of a member with its URLs for clients and peers.
+func arguments(name, client, peer, cluster string) []string {
+	return []string{
+		"--name", name,
+		"--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+		"--initial-cluster", cluster,
+		"--unsafe-no-fsync", "--log-level", "error",
+	}
+}
+
 func (s *Server) start() (*process.Process, error) {
-	p := process.Start(s.tb, s.program, append([]string{"--data-dir", s.dataDir}, s.args...)...)
+	p := s.launch()
 	return p, p.AwaitReady(s.healthy)
+}
+
+func (s *Server) launch() *process.Process {
+	return process.Start(s.tb, s.program, append([]string{"--data-dir", s.dataDir}, s.args...)...)
 }
 
 // Kill ends the server as a crash does.
@@ -95,7 +126,7 @@ func (s *Server) Client() *clientv3.Client {
 // healthy asks what etcd's own health check asks.
 func (s *Server) healthy() error {
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	question, err := http.NewRequestWithContext(s.tb.Context(), http.MethodGet, "http://"+s.Endpoint+"/health", http.NoBody)
+	question, err := http.NewRequestWithContext(s.tb.Context(), http.MethodGet, s.health+"/health", http.NoBody)
 	if err != nil {
 		return err
 	}

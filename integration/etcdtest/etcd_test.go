@@ -41,3 +41,29 @@ func TestServer(t *testing.T) {
 	s.RestartEmpty()
 	expect(0)
 }
+
+func TestCluster(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	c := etcdtest.StartCluster(t, 3)
+	leader := c.Leader()
+	if leader == nil {
+		t.Fatal("a new cluster has no leader")
+	}
+	if _, err := leader.Client().Put(ctx, "k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	leader.Kill()
+	for _, s := range c.Members {
+		if s == leader {
+			continue
+		}
+		if got, err := s.Client().Get(ctx, "k"); err != nil || got.Count != 1 { // waits for a new leader
+			t.Errorf("Get: %v, %v", got, err)
+		}
+	}
+	leader.Restart()
+	if got, err := leader.Client().Get(ctx, "k"); err != nil || got.Count != 1 {
+		t.Errorf("Get of the old leader: %v, %v", got, err)
+	}
+}
