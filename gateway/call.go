@@ -38,7 +38,8 @@ type Call struct {
 
 	rules   *headerRules     // front: the route's; nil: none
 	peer    peer             // front: the caller's side, in its protocol
-	request rpcproxy.Request // forward; its Compressor: front
+	request rpcproxy.Request // dispatch; its Compressor: front
+	out     dispatched       // dispatch and what is in it; its begun: SendHeader
 	traffic traffic          // the Exchange methods
 }
 
@@ -48,6 +49,9 @@ type peer interface {
 	sendHeader(metadata.MD) error
 	sendMsg(mem.BufferSlice) error
 	setTrailer(metadata.MD)
+	// note is for what the gateway itself says beside a failure, of a call that
+	// got no header.
+	note(metadata.MD)
 	asked() (verb, method string) // what was asked for, for the log; no verb but in HTTP
 }
 
@@ -102,7 +106,8 @@ func (c *Call) RecvMsg() (msg mem.BufferSlice, err error) {
 func (c *Call) SendHeader(md metadata.MD) (err error) {
 	defer recoverTo(&err)
 	rules := c.rules.forResponse()
-	return c.peer.sendHeader(rules.applySet(rules.apply(md)))
+	c.out.begun = true
+	return c.peer.sendHeader(c.mark(rules.applySet(rules.apply(withoutOwn(md)))))
 }
 
 // SendMsg passes one of the backend's messages on to the caller, and takes
@@ -118,7 +123,9 @@ func (c *Call) SendMsg(msg mem.BufferSlice) (err error) {
 
 // SetTrailer keeps the backend's trailer for the end of the answer, as the
 // route's rules have it.
-func (c *Call) SetTrailer(md metadata.MD) { c.peer.setTrailer(c.rules.forResponse().apply(md)) }
+func (c *Call) SetTrailer(md metadata.MD) {
+	c.peer.setTrailer(c.rules.forResponse().apply(withoutOwn(md)))
+}
 
 // panicError is a panic that became the failure of one call.
 type panicError struct {

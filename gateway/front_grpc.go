@@ -180,6 +180,9 @@ func (p *grpcPeer) setTrailer(md metadata.MD) {
 	p.stream.SetTrailer(md)
 }
 
+// note is for the trailer: an answer without headers stays one.
+func (p *grpcPeer) note(md metadata.MD) { p.stream.SetTrailer(md) }
+
 // finish gives the pipeline's outcome as what the grpc.Server answers. An
 // answer without headers stays one: the request id goes into its trailers.
 func (p *grpcPeer) finish(err error) error {

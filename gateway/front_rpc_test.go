@@ -82,7 +82,7 @@ func newEchoFrontOf(t testing.TB, backend config.Backend) *httpFront {
 		t.Fatal(err)
 	}
 	for _, r := range snap.table.Routes() {
-		snap.handlers[r.Index] = g.pipeline(r, echoForwarder{})
+		snap.handlers[r.Index] = g.pipeline(r, forwardTo(g, r, echoForwarder{}))
 	}
 	g.snapshot.Store(snap)
 	front, err := newHTTPFront(g, g.cfg.HTTP)

@@ -39,6 +39,8 @@ type Gateway struct {
 	authOutcomes  *telemetry.Auth
 	accessLog     *telemetry.AccessLog
 
+	messages buffers // for looks into messages that are in pieces
+
 	snapshot atomic.Pointer[snapshot]
 	reloads  chan reloading
 	ready    readiness

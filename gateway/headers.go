@@ -17,11 +17,30 @@ type headerRules struct{ request, response *ruleList }
 
 // rulesOf compiles a route's rules.
 func rulesOf(r *routes.Route) *headerRules {
-	rules := headerRules{request: compileRules(r.RequestHeaders), response: compileRules(r.ResponseHeaders)}
+	request := r.RequestHeaders
+	if wanted := wantedHeaders(r); len(wanted) > 0 {
+		request = slices.Concat([]config.HeaderRules{{Allow: wanted}}, request)
+	}
+	rules := headerRules{request: compileRules(request), response: compileRules(r.ResponseHeaders)}
 	if rules == (headerRules{}) {
 		return nil
 	}
 	return &rules
+}
+
+// wantedHeaders are those that a route's policies look at: JSON callers send
+// them under their own names, too.
+func wantedHeaders(r *routes.Route) []string {
+	var wanted []string
+	if r.IdempotencyKey {
+		wanted = append(wanted, keyIdempotency)
+	}
+	for _, c := range r.Canary {
+		if c.Header != "" {
+			wanted = append(wanted, c.Header)
+		}
+	}
+	return wanted
 }
 
 func (r *headerRules) forRequest() *ruleList {

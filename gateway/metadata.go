@@ -193,13 +193,14 @@ func filterMetadata(md metadata.MD, rules *ruleList, requestID, clientIP string)
 // its name stays a trailer. Binary values go out in base64. What gRPC does not
 // allow is left out.
 func addMetadata(h http.Header, prefix string, md metadata.MD, rules *ruleList) {
+	own := len(md[keyFallback]) > 0 // then nothing of it is a backend's
 	for key, values := range md {
 		binary := strings.HasSuffix(key, "-bin")
 		if key == "content-type" || key == "grpc-status-details-bin" || !validKey(key) || !binary && !validValues(values) {
 			continue
 		}
 		full := prefix + key
-		if rules.plain(key) {
+		if strings.HasPrefix(key, ownPrefix) || key == keyAge && own || rules.plain(key) {
 			full = key
 			if strings.HasPrefix(prefix, http.TrailerPrefix) {
 				full = http.TrailerPrefix + key

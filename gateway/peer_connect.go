@@ -59,6 +59,8 @@ func (p *connectPeer) sendHeader(md metadata.MD) error {
 	return nil
 }
 
+func (p *connectPeer) note(md metadata.MD) { addAnswer(p.w.Header(), "", md) }
+
 func (p *connectPeer) sendMsg(msg mem.BufferSlice) error {
 	defer msg.Free()
 	reply := p.front.buffers.room(2 * msg.Len())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -123,6 +124,14 @@ func (p *envelopedPeer) sendHeader(md metadata.MD) error {
 	defer p.unlimitWrite()
 	p.commit(p.answered)
 	return p.flush()
+}
+
+// note is for the trailer: an answer without headers stays one.
+func (p *envelopedPeer) note(md metadata.MD) {
+	if p.trailer == nil {
+		p.trailer = make(metadata.MD, len(md))
+	}
+	maps.Copy(p.trailer, md)
 }
 
 func (p *envelopedPeer) sendMsg(msg mem.BufferSlice) error {

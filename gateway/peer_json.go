@@ -31,7 +31,8 @@ type jsonPeer struct {
 
 	header     metadata.MD // sendHeader
 	trailer    metadata.MD // setTrailer
-	answer     *[]byte     // sendMsg: the one answer
+	answer     *[]byte     // sendMsg: the one answer; or sendAll
+	lists      bool        // sendAll: the answer is that of a failed call, too
 	answerType string      // sendMsg: the media type of a raw answer; empty: it is JSON
 	stream     *jsonStream // serve: where the backend streams
 	length     [1]string   // writeWhole: the Content-Length header
@@ -100,6 +101,14 @@ func (p *jsonPeer) sendHeader(md metadata.MD) error {
 	return nil
 }
 
+func (p *jsonPeer) note(md metadata.MD) {
+	if p.stream != nil {
+		p.stream.setHeader(md)
+		return
+	}
+	p.header = md
+}
+
 func (p *jsonPeer) setTrailer(md metadata.MD) { p.trailer = md }
 
 func (p *jsonPeer) sendMsg(msg mem.BufferSlice) error {
@@ -132,6 +141,8 @@ func (p *jsonPeer) finish(err error) {
 	failure := describe(err)
 	switch {
 	case p.stream != nil && p.stream.finish(failure):
+	case failure != nil && p.lists && failure.Reason == fanOutFailed:
+		p.writeList(failure)
 	case failure != nil:
 		p.writeFailure(failure)
 	default:

@@ -69,6 +69,17 @@ func (p *jsonPeer) writeFailure(failure *callError) {
 	p.writeWhole(failure.HTTPStatus(), *buf)
 }
 
+// writeList writes the answer of a failed call that lists what each endpoint
+// said.
+func (p *jsonPeer) writeList(failure *callError) {
+	h := p.w.Header()
+	addMetadata(h, metadataPrefix, p.header, p.call.rules.forResponse())
+	failure.writeHints(h)
+	h["Content-Type"] = p.front.jsonType
+	h.Set("X-Content-Type-Options", "nosniff")
+	p.writeWhole(failure.HTTPStatus(), *p.answer)
+}
+
 // writeWhole writes an answer that is known to its end. Its trailers go out as
 // HTTP trailers to callers that say they read them, and among the headers to
 // all others: nothing was sent yet, so nothing need be lost.

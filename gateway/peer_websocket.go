@@ -277,6 +277,8 @@ func (p *wsPeer) sendHeader(metadata.MD) error { return nil }
 
 func (p *wsPeer) setTrailer(metadata.MD) {}
 
+func (p *wsPeer) note(metadata.MD) {}
+
 func (p *wsPeer) sendMsg(msg mem.BufferSlice) error {
 	defer msg.Free()
 	conn, err := p.accept()

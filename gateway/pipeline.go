@@ -12,7 +12,6 @@ import (
 
 	"github.com/rpcgate/rpcgate/auth"
 	"github.com/rpcgate/rpcgate/routes"
-	"github.com/rpcgate/rpcgate/rpcproxy"
 	"github.com/rpcgate/rpcgate/telemetry"
 )
 
@@ -32,18 +31,18 @@ func chain(last Handler, steps ...step) Handler {
 // pipeline builds what every call of one route runs through, whichever its
 // protocol, outermost first:
 //
-//	(trace) → recover → observe → (shed) → authenticate → (authorize) → (limit) → deadline → forward
+//	(trace) → recover → observe → (shed) → authenticate → (authorize) → (limit) → deadline → dispatch
 //
 // The stages in parentheses have their place but no step yet.
-func (g *Gateway) pipeline(r *routes.Route, backend Forwarder) Handler {
+func (g *Gateway) pipeline(r *routes.Route, dispatch Handler) Handler {
 	steps := []step{recoverPanics(g.log), g.observe(newObservers(g.calls, r))}
 	if r.AuthNone {
 		steps = append(steps, skipAuth(g.authOutcomes))
 	} else {
 		steps = append(steps, authenticate(g.verifier, g.authOutcomes))
 	}
-	steps = append(steps, checkRequest)
-	return chain(forward(backend), steps...)
+	steps = append(steps, checkRequest, tellHow(parseCallInfo(g.cfg.CallInfo), g.calls.BindOutcomes(r.Backend, r.Label)))
+	return chain(dispatch, steps...)
 }
 
 // unrouted serves calls that no route matched: they are logged and counted
@@ -131,6 +130,8 @@ func (g *Gateway) logCall(ctx context.Context, c *Call, failure *callError, code
 			rec.HTTPStatus = failure.HTTPStatus()
 		}
 	}
+	rec.Attempts, rec.Endpoint = c.out.served.Attempts, c.out.served.Endpoint
+	rec.Fallback, rec.BusinessFailure = c.out.fallback.String(), c.out.served.Failed
 	if c.Route != nil {
 		if c.Route.LogBodies {
 			rec.RequestBody, rec.ResponseBody = c.traffic.bodies()
@@ -218,27 +219,5 @@ func checkRequest(next Handler) Handler {
 			return errDeadlinePassed
 		}
 		return next(ctx, c)
-	}
-}
-
-// Forwarder sends a call out and pumps its messages; *rpcproxy.Backend is one.
-type Forwarder interface {
-	Forward(ctx context.Context, r *rpcproxy.Request, ex rpcproxy.Exchange) error
-}
-
-// forward hands the call to its backend.
-func forward(backend Forwarder) Handler {
-	return func(ctx context.Context, c *Call) error {
-		r := &c.request
-		r.Method = c.Route.FullMethod
-		r.ClientStreams, r.ServerStreams = c.Route.ClientStreams, c.Route.ServerStreams
-		r.Metadata = c.Metadata
-		r.Deadline = c.Deadline
-		r.Timeout = c.Route.Timeout
-		if c.Principal != nil {
-			r.Revocable = c.Principal
-			r.Credential = rpcproxy.Credential{App: c.Principal.App, TokenID: c.Principal.TokenID, Token: c.Credential.Token}
-		}
-		return backend.Forward(ctx, r, c)
 	}
 }

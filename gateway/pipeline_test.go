@@ -51,6 +51,7 @@ func (p silentPeer) recvMsg() (mem.BufferSlice, error) {
 func (silentPeer) sendHeader(metadata.MD) error  { return nil }
 func (silentPeer) sendMsg(mem.BufferSlice) error { return nil }
 func (silentPeer) setTrailer(metadata.MD)        {}
+func (silentPeer) note(metadata.MD)              {}
 func (silentPeer) asked() (verb, method string)  { return "GET", "/v1/users/7" }
 
 // newTestGateway makes a gateway without listeners; and what it logs and counts.
@@ -64,6 +65,11 @@ func newTestGateway(v Verifier) (*Gateway, *bytes.Buffer, *prometheus.Registry) 
 		authOutcomes: telemetry.NewAuth(reg),
 		accessLog:    telemetry.NewAccessLog(log, config.Log{SuccessSample: 1, SlowThreshold: time.Minute}),
 	}, &text, reg
+}
+
+// forwardTo is the dispatch of a route without policies to a backend.
+func forwardTo(g *Gateway, r *routes.Route, backend Forwarder) Handler {
+	return g.newOutbound(r, backend, newKeptOver(nil).filters).handle
 }
 
 func testRoute() *routes.Route {
@@ -101,7 +107,7 @@ func TestPanicIsOneFailedCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g, text, reg := newTestGateway(tc.verify)
 			r := testRoute()
-			h := g.pipeline(r, tc.forward)
+			h := g.pipeline(r, forwardTo(g, r, tc.forward))
 			for range 2 { // the second call is served like the first
 				err := h(t.Context(), newTestCall(r, tc.peer))
 				failure := describe(err)
@@ -152,13 +158,13 @@ func TestAuthenticate(t *testing.T) {
 			r := testRoute()
 			r.AuthNone = tc.authNone
 			reached := false
-			h := g.pipeline(r, forwardFunc(func(_ context.Context, req *rpcproxy.Request, _ rpcproxy.Exchange) error {
+			h := g.pipeline(r, forwardTo(g, r, forwardFunc(func(_ context.Context, req *rpcproxy.Request, _ rpcproxy.Exchange) error {
 				reached = true
 				if tc.authNone != req.Credential.IsZero() {
 					t.Errorf("the backend's credential is %v", req.Credential)
 				}
 				return nil
-			}))
+			})))
 			c := newTestCall(r, silentPeer{})
 			c.Refusal = tc.refusal
 			err := h(t.Context(), c)
@@ -175,10 +181,10 @@ func TestAuthenticate(t *testing.T) {
 func TestCheckRequest(t *testing.T) {
 	g, _, _ := newTestGateway(verifyFunc(valid))
 	r := testRoute()
-	h := g.pipeline(r, forwardFunc(func(context.Context, *rpcproxy.Request, rpcproxy.Exchange) error {
+	h := g.pipeline(r, forwardTo(g, r, forwardFunc(func(context.Context, *rpcproxy.Request, rpcproxy.Exchange) error {
 		t.Error("the backend was reached")
 		return nil
-	}))
+	})))
 
 	late := newTestCall(r, silentPeer{})
 	late.Deadline = time.Now().Add(-time.Millisecond)

@@ -36,6 +36,7 @@ type snapshot struct {
 	rules    []*headerRules      // by routes.Route.Index
 	services map[string][]string // full names, by the backend that they are routed to
 	docs     [docsPorts]docsFiles
+	kept     *keptOver
 }
 
 // build makes a snapshot of what is known of the backends now. Routes that do
@@ -48,22 +49,24 @@ func (g *Gateway) build(n generation, before *routes.Table, inputs []routes.Inpu
 	s := &snapshot{
 		generation: n, table: table, handlers: make([]Handler, len(table.Routes())), rules: make([]*headerRules, len(table.Routes())),
 		services: map[string][]string{},
+		kept:     newKeptOver(g.keptOver()),
 	}
 	for _, r := range table.Routes() {
-		backend, ok := n.backends[r.Backend]
-		if !ok {
-			return nil, fmt.Errorf("route %s: no backend %q", r, r.Backend)
+		dispatch, err := g.dispatch(r, n, s.kept)
+		if err != nil {
+			return nil, err
 		}
 		if !r.AuthNone && g.verifier == nil {
 			return nil, fmt.Errorf("route %s needs a credential, but there is no redis to verify it", r)
 		}
-		s.handlers[r.Index] = g.pipeline(r, backend)
+		s.handlers[r.Index] = g.pipeline(r, dispatch)
 		s.rules[r.Index] = rulesOf(r)
 		service := string(r.Descriptor.Parent().FullName())
 		if !slices.Contains(s.services[r.Backend], service) {
 			s.services[r.Backend] = append(s.services[r.Backend], service)
 		}
 	}
+	s.kept.settle()
 	if faults != nil {
 		return s, fmt.Errorf("building the route table: %w", faults)
 	}

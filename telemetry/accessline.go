@@ -19,7 +19,7 @@ const maxLoggedText = 512
 // write writes r's line. Fields without a value are left out, except those that
 // a reader filters by.
 func write(ctx context.Context, log *slog.Logger, level slog.Level, r Record, suppressed int64) {
-	attrs := make([]slog.Attr, 0, 24)
+	attrs := make([]slog.Attr, 0, 28)
 	text := func(key, value string) {
 		if value != "" {
 			attrs = append(attrs, slog.String(key, value))
@@ -50,6 +50,14 @@ func write(ctx context.Context, log *slog.Logger, level slog.Level, r Record, su
 	}
 	text("request_id", clip(r.RequestID))
 	text("reason", r.Reason)
+	if r.Attempts > 1 {
+		attrs = append(attrs, slog.Int("attempts", r.Attempts))
+	}
+	text("endpoint", r.Endpoint)
+	text("fallback", r.Fallback)
+	if r.BusinessFailure {
+		text("outcome", "failed")
+	}
 	if r.Err != nil {
 		text("error", clip(r.Err.Error()))
 	}

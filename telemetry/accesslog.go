@@ -37,6 +37,13 @@ type Record struct {
 	Reason     string // the gateway's own reason ("TOKEN_INVALID"), or "" when the answer is the backend's
 	Err        error  // why it failed, for operators; may be nil
 	Duration   time.Duration
+	// How the backend was called: how often, and which endpoint's answer counted; 0
+	// and "" where it was not.
+	Attempts int
+	Endpoint string
+	Fallback string // what answered in the backend's place; "" where the backend did
+	// BusinessFailure says that the response was no success, whatever the code.
+	BusinessFailure bool
 	// Streaming says that either side streams: such a call lasts as long as its
 	// sides want, and is never slow.
 	Streaming bool

@@ -15,6 +15,9 @@ type Calls struct {
 	duration *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
 
+	business  *prometheus.CounterVec
+	fallbacks *prometheus.CounterVec
+
 	mu    sync.Mutex
 	known map[string]map[string]bool // routes that have series, by backend
 }
@@ -24,8 +27,9 @@ type Calls struct {
 // beyond the bound its new routes share the label "other".
 const maxRoutes = 4096
 
-// NewCalls registers rpcgate_calls_total, rpcgate_call_duration_seconds and
-// rpcgate_calls_in_flight. A nil reg leaves them unregistered.
+// NewCalls registers rpcgate_calls_total, rpcgate_call_duration_seconds,
+// rpcgate_calls_in_flight, rpcgate_business_failures_total and
+// rpcgate_fallbacks_total. A nil reg leaves them unregistered.
 func NewCalls(reg prometheus.Registerer) *Calls {
 	labels := []string{"backend", "route", "protocol"}
 	return &Calls{
@@ -47,6 +51,14 @@ func NewCalls(reg prometheus.Registerer) *Calls {
 			Name: "rpcgate_calls_in_flight",
 			Help: "Calls that have begun and not ended.",
 		}, labels)),
+		business: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpcgate_business_failures_total",
+			Help: "Calls whose response the route's outcome finds to be no success, whatever their code.",
+		}, []string{"backend", "route"})),
+		fallbacks: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpcgate_fallbacks_total",
+			Help: "Calls that were answered in the backend's place, by kind: static, backend or last-good.",
+		}, []string{"backend", "route", "kind"})),
 	}
 }
 

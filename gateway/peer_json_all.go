@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"encoding/base64"
+	"strconv"
+
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/grpc/codes"
+
+	"github.com/rpcgate/rpcgate/transcode"
+)
+
+// allAnswerer is a peer that can be told what each endpoint answered. Others get
+// one of the answers.
+type allAnswerer interface {
+	// sendAll keeps the answer that lists all results. failure is that of the
+	// call as a whole; nil: it is a success.
+	sendAll(results []endpointResult, failure *callError) error
+}
+
+// sendAll makes the answer {"endpoints": [{"endpoint", "code", "response"},
+// {"endpoint", "code", "message"}]}. A failed call's has its status before that,
+// as errors in the form of google.rpc.Status have it.
+func (p *jsonPeer) sendAll(results []endpointResult, failure *callError) error {
+	pool := p.front.buffers
+	out := pool.room(256 * len(results))
+	var err error
+	if *out, err = p.appendAll(*out, results, failure); err != nil {
+		pool.Put(out)
+		return err
+	}
+	p.answer, p.lists = out, true
+	return nil
+}
+
+func (p *jsonPeer) appendAll(dst []byte, results []endpointResult, failure *callError) (_ []byte, err error) {
+	before, after := p.front.errorFormat(p.match.Route).wrap()
+	if failure != nil {
+		before, after = "", ""
+	}
+	dst = append(dst, before...)
+	dst = append(dst, '{')
+	if failure != nil {
+		dst = append(dst, `"code":`...)
+		dst = strconv.AppendInt(dst, int64(failure.Code), 10)
+		dst = append(dst, `,"message":`...)
+		dst = appendText(dst, failure.Message)
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `"endpoints":[`...)
+	for i := range results {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = p.appendResult(dst, &results[i]); err != nil {
+			return dst, err
+		}
+	}
+	dst = append(dst, "]}"...)
+	return append(dst, after...), nil
+}
+
+func (p *jsonPeer) appendResult(dst []byte, r *endpointResult) (_ []byte, err error) {
+	dst = append(dst, `{"endpoint":`...)
+	dst = appendText(dst, r.endpoint)
+	failure := r.failure
+	start := len(dst)
+	if failure == nil {
+		dst = append(dst, `,"code":"OK","response":`...)
+		if dst, err = p.appendResponse(dst, r.answer); err == nil {
+			return append(dst, '}'), nil
+		}
+		dst = dst[:start] // an answer that has no form as JSON
+		failure = describe(err)
+	}
+	dst = append(dst, `,"code":`...)
+	dst = appendText(dst, codeName(failure.Code))
+	dst = append(dst, `,"message":`...)
+	dst = appendText(dst, failure.Message)
+	if failure.Reason != "" {
+		dst = append(dst, `,"reason":`...)
+		dst = appendText(dst, failure.Reason)
+	}
+	return append(dst, '}'), nil
+}
+
+// appendResponse appends one endpoint's response. Raw data is shown as the
+// message that it is in.
+func (p *jsonPeer) appendResponse(dst, wire []byte) ([]byte, error) {
+	t := p.match.Route.Transcoder
+	if t.ResponseBody() == transcode.RawBody {
+		body, err := t.HTTPBody(wire)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, `{"contentType":`...)
+		dst = appendText(dst, body.ContentType)
+		dst = append(dst, `,"data":"`...)
+		dst = base64.StdEncoding.AppendEncode(dst, body.Data)
+		return append(dst, `"}`...), nil
+	}
+	return t.AppendResponse(dst, wire)
+}
+
+func codeName(code codes.Code) string { return rpccode.Code(code).String() } //nolint:gosec // codes are small
