@@ -18,7 +18,8 @@ import (
 // attempt is one try at a call, from the choice of an endpoint to the
 // backend's status. It holds all that grpc-go is given the address of.
 type attempt struct {
-	call *call
+	call     *call
+	previous int // attempts before it that the backend may know of
 
 	limit limit
 	// Where the limit is the attempt's own: when it is up.
@@ -63,6 +64,9 @@ func (a *attempt) try(ctx context.Context) error {
 		took = 0
 	} else if err == nil {
 		c.method.usual.observe(took)
+		if b.retrier.hedge.Enabled {
+			c.method.slow.observe(took)
+		}
 	}
 	a.endpoint = a.choice.Endpoint
 	b.fleet.Done(&a.choice, fleetOutcome(a.outcome(err)), took)
@@ -179,14 +183,14 @@ func (a *attempt) outgoing(ctx context.Context) context.Context {
 	var room [usualPairs]string
 	pairs := room[:0]
 	for key, values := range r.Metadata {
-		if key == previousKey && a.call.previous > 0 {
+		if key == previousKey && a.previous > 0 {
 			continue
 		}
 		for _, value := range values {
 			pairs = append(pairs, key, value)
 		}
 	}
-	if n := a.call.previous; n > 0 {
+	if n := a.previous; n > 0 {
 		pairs = append(pairs, previousKey, previousAttempts(r.Metadata[previousKey], n))
 	}
 	if c := r.Credential; b.attach && !c.IsZero() {
@@ -203,7 +207,6 @@ func (a *attempt) choose() {
 	r := a.call.request
 	a.choice.Stream = a.call.streams()
 	a.choice.Filter = r.Filter
-	a.choice.Tried = a.call.tried
 	if !a.call.backend.hashKeys {
 		return
 	}

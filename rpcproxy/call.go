@@ -43,6 +43,10 @@ type call struct {
 	backoffs    int               // pauses that grew, since the backend last said how long to wait
 	leftOut     bool              // an attempt was refused before it was looked at
 
+	// Closed when an attempt has ended whose answer is not needed; nil: there is
+	// none.
+	loser chan struct{}
+
 	failed bool // the response says, by Request.Judge, that it is no success
 
 	// The attempt whose outcome is the call's.
@@ -78,13 +82,20 @@ func (c *call) repeatable(a *attempt) bool {
 
 // another makes the attempt that follows one that failed.
 func (c *call) another(failed *attempt) *attempt {
+	c.remember(failed)
+	a := &attempt{call: c, previous: c.previous}
+	a.choice.Tried = c.tried
+	return a
+}
+
+// remember keeps what later attempts must know of one that failed.
+func (c *call) remember(failed *attempt) {
 	if failed.endpoint != nil {
 		c.tried = append(c.tried, failed.endpoint)
 	}
 	if failed.reached {
 		c.previous++
 	}
-	return &attempt{call: c}
 }
 
 // conclude gives the exchange the rest of what the last attempt brought.
@@ -137,6 +148,9 @@ func (c *call) receiveOnly() error {
 
 // close gives up what the caller sent.
 func (c *call) close() {
+	if c.loser != nil {
+		<-c.loser // it was cancelled
+	}
 	c.in.Free()
 	c.in = nil
 	if c.replay != nil {

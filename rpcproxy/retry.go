@@ -26,6 +26,7 @@ type retrier struct {
 	backoff, maxBackoff time.Duration
 	attemptTimeout      time.Duration
 	replaySize          int
+	hedge               config.Hedge
 	budget              *budget
 	random              func() float64 // in [0,1), for use by many goroutines
 }
@@ -36,6 +37,7 @@ func newRetrier(cfg config.Retry) *retrier {
 		backoff:     cfg.Backoff, maxBackoff: cfg.MaxBackoff,
 		attemptTimeout: cfg.AttemptTimeout,
 		replaySize:     int(cfg.ReplaySize),
+		hedge:          cfg.Hedge,
 		budget:         newBudget(cfg.Budget),
 		random:         rand.Float64,
 	}
@@ -66,7 +68,12 @@ func (r *retrier) run(ctx context.Context, c *call) error {
 	a := &c.first
 	for {
 		c.attempts++
-		err := a.try(ctx)
+		var err error
+		if delay, ok := r.hedgeDelay(ctx, c); ok {
+			a, err = r.hedged(ctx, a, delay)
+		} else {
+			err = a.try(ctx)
+		}
 		if err == nil {
 			return c.conclude(a, nil)
 		}

@@ -1,6 +1,9 @@
 package fleet
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Choice is what one attempt wants of its endpoint, and which one it got. It
 // belongs to one attempt, which is picked for by one goroutine at a time (gRPC
@@ -17,6 +20,8 @@ type Choice struct {
 	Filter *Filter
 	// Endpoints that were tried for this call, avoided as long as there are others.
 	Tried []*Endpoint
+	// Where other goroutines are told of the endpoint chosen; nil: nowhere.
+	Told *atomic.Pointer[Endpoint]
 
 	// Endpoint is the one chosen; nil: none yet.
 	Endpoint *Endpoint

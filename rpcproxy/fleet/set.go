@@ -58,6 +58,9 @@ func (s *Set) Pick(c *Choice) int {
 	m.endpoint.load.inflight.Add(1)
 	m.endpoint.load.picked.Store(int64(now))
 	c.Endpoint, c.begun = m.endpoint, now
+	if c.Told != nil {
+		c.Told.Store(m.endpoint)
+	}
 	return m.place
 }
 

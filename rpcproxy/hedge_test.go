@@ -1,0 +1,229 @@
+package rpcproxy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/rpcgate/rpcgate/config"
+)
+
+func hedging(delay time.Duration) func(*config.Backend) {
+	return func(c *config.Backend) {
+		quick(c)
+		c.Retry.Hedge = config.Hedge{Enabled: true, Delay: delay}
+	}
+}
+
+// pair is two endpoints of which the one that is asked first answers by first,
+// the other one by second.
+func pair(t *testing.T, change func(*config.Backend), first, second func(ctx context.Context) (string, error)) (*Backend, *atomic.Int32) {
+	t.Helper()
+	var asked atomic.Int32
+	var mu sync.Mutex
+	var who string
+	answer := func(addr string) grpc.StreamHandler {
+		return answerWith(func(ctx context.Context) (string, error) {
+			asked.Add(1)
+			mu.Lock()
+			if who == "" {
+				who = addr
+			}
+			isFirst := who == addr
+			mu.Unlock()
+			if isFirst {
+				return first(ctx)
+			}
+			return second(ctx)
+		})
+	}
+	a, b := serve(t, answer("a")), serve(t, answer("b"))
+	backend := newBackend(t, a.addr, func(c *config.Backend) {
+		c.Endpoints = []string{a.addr, b.addr}
+		change(c)
+	}, Options{})
+	_, release, err := backend.AcquireShared(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	waitFor(t, "both connections", func() bool { return a.conns() == 1 && b.conns() == 1 })
+	waitFor(t, "readiness", func() bool { ready, _ := backend.pool.ready(); return ready })
+	return backend, &asked
+}
+
+func TestHedge(t *testing.T) {
+	cancelled := make(chan struct{}, 10)
+	hang := func(ctx context.Context) (string, error) {
+		<-ctx.Done()
+		cancelled <- struct{}{}
+		return "", status.FromContextError(ctx.Err()).Err()
+	}
+	say := func(text string, code codes.Code) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) {
+			if code != codes.OK {
+				return "", status.Error(code, text)
+			}
+			return text, nil
+		}
+	}
+	for name, tt := range map[string]struct {
+		first, second func(context.Context) (string, error)
+		want          string
+		code          codes.Code
+		attempts      int32
+		won           float64
+	}{
+		"the second answers":                {hang, say("second", codes.OK), "second", codes.OK, 2, 1},
+		"the second says no":                {hang, say("", codes.NotFound), "", codes.NotFound, 2, 1},
+		"the first is fast":                 {say("first", codes.OK), say("second", codes.OK), "first", codes.OK, 1, 0},
+		"the first fails fast, then itself": {say("", codes.Internal), say("second", codes.OK), "", codes.Internal, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, asked := pair(t, hedging(20*time.Millisecond), tt.first, tt.second)
+			served := &Served{}
+			ex := &exchange{requests: []string{"x"}}
+			r := &Request{Method: testMethod, NoSideEffects: true, Served: served}
+			err := b.Forward(testContext(t), r, ex)
+			if status.Code(err) != tt.code {
+				t.Fatalf("Forward: %T %v, want %v", err, err, tt.code)
+			}
+			if tt.code == codes.OK && (len(ex.messages) != 1 || ex.messages[0] != tt.want || ex.headers != 1) {
+				t.Errorf("%d headers, messages %q, want %q once", ex.headers, ex.messages, tt.want)
+			}
+			if asked.Load() != tt.attempts || served.Attempts != int(tt.attempts) {
+				t.Errorf("%d attempts, told of %d, want %d", asked.Load(), served.Attempts, tt.attempts)
+			}
+			if won := testutil.ToFloat64(mustMethod(t, b).won); won != tt.won {
+				t.Errorf("%v hedges won, want %v", won, tt.won)
+			}
+			if tt.won > 0 {
+				select {
+				case <-cancelled:
+				case <-time.After(patience):
+					t.Error("the first one was not cancelled")
+				}
+			}
+		})
+	}
+}
+
+// A failure that could be tried again does not end the call while the other
+// attempt goes on, whichever it is; and the other may be the one that is
+// cancelled.
+func TestHedgeOutlivesAFailure(t *testing.T) {
+	for name, firstFails := range map[string]bool{"the first fails": true, "the second fails": false} {
+		t.Run(name, func(t *testing.T) {
+			var both sync.WaitGroup
+			both.Add(2)
+			failed := make(chan struct{})
+			fail := func(context.Context) (string, error) {
+				both.Done()
+				both.Wait()
+				defer close(failed)
+				return "", status.Error(codes.Unavailable, "")
+			}
+			succeed := func(context.Context) (string, error) {
+				both.Done()
+				<-failed
+				return "ok", nil
+			}
+			first, second := fail, succeed
+			if !firstFails {
+				first, second = succeed, fail
+			}
+			b, asked := pair(t, hedging(time.Millisecond), first, second)
+			ex := &exchange{requests: []string{"x"}}
+			err := b.Forward(testContext(t), &Request{Method: testMethod, NoSideEffects: true}, ex)
+			if err != nil || asked.Load() != 2 {
+				t.Errorf("Forward: %T %v after %d attempts", err, err, asked.Load())
+			}
+		})
+	}
+}
+
+func TestHedgeIsNotFor(t *testing.T) {
+	hang := func(ctx context.Context) (string, error) {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		return "ok", nil
+	}
+	for name, tt := range map[string]struct {
+		change func(*config.Backend)
+		r      Request
+	}{
+		"calls with side effects": {nil, Request{Method: testMethod, Idempotent: true}},
+		"streams":                 {nil, Request{Method: testMethod, NoSideEffects: true, ServerStreams: true}},
+		"one attempt":             {nil, Request{Method: testMethod, NoSideEffects: true, MaxAttempts: 1}},
+		"no time":                 {func(c *config.Backend) { c.Retry.Hedge.Delay = time.Hour }, Request{Method: testMethod, NoSideEffects: true}},
+		"no budget":               {func(c *config.Backend) { c.Retry.Budget = config.RetryBudget{} }, Request{Method: testMethod, NoSideEffects: true}},
+		"nothing known":           {func(c *config.Backend) { c.Retry.Hedge.Delay = 0 }, Request{Method: testMethod, NoSideEffects: true}},
+		"switched off":            {func(c *config.Backend) { c.Retry.Hedge.Enabled = false }, Request{Method: testMethod, NoSideEffects: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, asked := pair(t, func(c *config.Backend) {
+				hedging(time.Millisecond)(c)
+				if tt.change != nil {
+					tt.change(c)
+				}
+			}, hang, hang)
+			if err := b.Forward(testContext(t), &tt.r, &exchange{requests: []string{"x"}}); err != nil || asked.Load() != 1 {
+				t.Errorf("Forward: %v after %d attempts", err, asked.Load())
+			}
+		})
+	}
+}
+
+// The delay is what the method's slow calls take.
+func TestHedgeDelayFollowsLatency(t *testing.T) {
+	b := newBackend(t, "127.0.0.1:1", hedging(0), Options{})
+	c := newCall(b, mustMethod(t, b), &Request{Method: testMethod, NoSideEffects: true}, nil, t.Context())
+	c.maxAttempts = 2
+	for i := range 1000 {
+		c.method.slow.observe(time.Duration(i%100+1) * time.Millisecond)
+	}
+	if d, ok := b.retrier.hedgeDelay(t.Context(), c); !ok || d < 80*time.Millisecond || d > 115*time.Millisecond {
+		t.Errorf("delay %v, %v; want about 95ms", d, ok)
+	}
+}
+
+// However both attempts end, the caller gets one answer, and nothing is left
+// behind.
+func TestHedgeAnswersOnce(t *testing.T) {
+	jitter := func(context.Context) (string, error) {
+		<-time.After(time.Duration(time.Now().UnixNano() % 2_000_000))
+		if time.Now().UnixNano()%5 == 0 {
+			return "", status.Error(codes.Unavailable, "")
+		}
+		return "ok", nil
+	}
+	b, _ := pair(t, func(c *config.Backend) {
+		hedging(time.Millisecond)(c)
+		c.Retry.Budget.MinPerSecond = 1000
+		c.Ejection.ConsecutiveFailures = 0
+	}, jitter, jitter)
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			for i := range 50 {
+				ex := &exchange{requests: []string{fmt.Sprint(g, i)}}
+				err := b.Forward(testContext(t), &Request{Method: testMethod, NoSideEffects: true}, ex)
+				if err == nil && (len(ex.messages) != 1 || ex.headers != 1) || err != nil && len(ex.messages) != 0 {
+					t.Errorf("%v with %d headers and %d messages", err, ex.headers, len(ex.messages))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
