@@ -28,6 +28,7 @@ type server struct {
 	name, address string
 	listener      net.Listener
 	serve         func(net.Listener) error
+	announce      func() // that it will be drained soon
 	drain         func(context.Context) error
 	close         func()
 }
@@ -72,15 +73,19 @@ const lastWords = time.Second
 func httpServer(name, address string, srv *http.Server, open *upgrades) *server {
 	base, cutOff := context.WithCancelCause(context.Background())
 	srv.BaseContext = func(net.Listener) context.Context { return base }
+	overTLS := srv.TLSConfig != nil // net/http itself sets it, too
+	leaving := newFarewells(srv)
 	return &server{
 		name: name, address: address,
+		announce: leaving.begin,
 		serve: func(l net.Listener) error {
-			if srv.TLSConfig != nil {
+			if overTLS {
 				return srv.ServeTLS(l, "", "")
 			}
 			return srv.Serve(l)
 		},
 		drain: func(ctx context.Context) error {
+			leaving.end(ctx)
 			shutdown := func(ctx context.Context) error {
 				if err := srv.Shutdown(ctx); err != nil {
 					return err
@@ -89,6 +94,7 @@ func httpServer(name, address string, srv *http.Server, open *upgrades) *server 
 			}
 			err := shutdown(ctx)
 			if err == nil {
+				leaving.wait()
 				return nil
 			}
 			cutOff(errDraining)
@@ -101,6 +107,7 @@ func httpServer(name, address string, srv *http.Server, open *upgrades) *server 
 			cutOff(errDraining)
 			_ = srv.Close()
 			open.close()
+			leaving.wait()
 		},
 	}
 }
@@ -108,7 +115,8 @@ func httpServer(name, address string, srv *http.Server, open *upgrades) *server 
 func grpcServer(address string, srv *grpc.Server) *server {
 	return &server{
 		name: listenerGRPC, address: address,
-		serve: srv.Serve,
+		serve:    srv.Serve,
+		announce: func() {}, // GracefulStop does, and waits for the answer
 		drain: func(ctx context.Context) error {
 			done := make(chan struct{})
 			go func() {
@@ -165,6 +173,9 @@ func (g *Gateway) drain(ctx context.Context) error {
 	g.ready.on.Store(false)
 	if g.health != nil {
 		g.health.Shutdown()
+	}
+	for _, s := range g.servers {
+		s.announce()
 	}
 	g.log.Info("draining", slog.Duration("limit", g.cfg.Shutdown.DrainTimeout))
 	sleep(ctx, g.cfg.Shutdown.Delay)

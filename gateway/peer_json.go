@@ -150,13 +150,13 @@ func (p *jsonPeer) finish(err error) {
 	}
 }
 
-// takeLeave has callers look for another connection once the stop has begun
-// (net/http makes a GOAWAY of it on HTTP/2): http.Server.Shutdown closes idle
-// ones without a word, and a request may be on its way there. And who is
+// takeLeave has callers over HTTP/1.1 look for another connection once the stop
+// has begun ([farewells] is for those over HTTP/2): http.Server.Shutdown closes
+// idle ones without a word, and a request may be on its way there. And who is
 // answered before his upload is over must not reuse its connection: what is left
 // of it would be in the way.
 func (p *jsonPeer) takeLeave(h http.Header) {
-	if !p.front.g.ready.on.Load() || p.upload != nil && p.r.ProtoMajor == 1 && !p.upload.ended.Load() {
+	if p.r.ProtoMajor == 1 && (!p.front.g.ready.on.Load() || p.upload != nil && !p.upload.ended.Load()) {
 		h.Set("Connection", "close")
 	}
 }

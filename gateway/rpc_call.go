@@ -161,10 +161,10 @@ func (c *rpcCall) limitWrite() { limitWrite(c.w, c.front.cfg.WriteTimeout) }
 
 func (c *rpcCall) unlimitWrite() { unlimitWrite(c.w, c.front.cfg.WriteTimeout) }
 
-// takeLeave has callers look for another connection once the stop has begun;
-// net/http makes a GOAWAY of it on HTTP/2.
+// takeLeave has callers over HTTP/1.1 look for another connection once the stop
+// has begun; [farewells] is for those over HTTP/2.
 func (c *rpcCall) takeLeave() {
-	if !c.front.g.ready.on.Load() {
+	if c.r.ProtoMajor == 1 && !c.front.g.ready.on.Load() {
 		c.w.Header()["Connection"] = []string{"close"}
 	}
 }

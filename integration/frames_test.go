@@ -251,11 +251,16 @@ type frameConn struct {
 	framer *http2.Framer
 	block  bytes.Buffer
 	hpack  *hpack.Encoder
+
+	// What next has read.
+	ended   map[uint32]bool
+	goAways []*http2.GoAwayFrame
+	pings   []http2.Frame
 }
 
 func newFrameConn(t testing.TB, conn net.Conn) *frameConn {
 	t.Helper()
-	c := &frameConn{t: t, framer: http2.NewFramer(conn, conn)}
+	c := &frameConn{t: t, framer: http2.NewFramer(conn, conn), ended: map[uint32]bool{}}
 	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	c.hpack = hpack.NewEncoder(&c.block)
 	return c
@@ -264,7 +269,12 @@ func newFrameConn(t testing.TB, conn net.Conn) *frameConn {
 // dialFrames opens a connection to a server.
 func dialFrames(t testing.TB, addr string) *frameConn {
 	t.Helper()
-	conn := rawConn(t, addr)
+	return startFrames(t, rawConn(t, addr))
+}
+
+// startFrames begins to speak HTTP/2 on a connection.
+func startFrames(t testing.TB, conn net.Conn) *frameConn {
+	t.Helper()
 	c := newFrameConn(t, conn)
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)
@@ -382,6 +392,7 @@ func (b *frameBackend) serve(t testing.TB, conn net.Conn) {
 	}
 	c := newFrameConn(t, conn)
 	_ = c.framer.WriteSettings()
+	refused := map[uint32]bool{}
 	for {
 		f, err := c.framer.ReadFrame()
 		if err != nil {
@@ -389,9 +400,15 @@ func (b *frameBackend) serve(t testing.TB, conn net.Conn) {
 		}
 		switch f := f.(type) {
 		case *http2.MetaHeadersFrame:
-			b.requests <- block{f.Fields, f.StreamEnded()}
+			got := block{f.Fields, f.StreamEnded()}
+			if strings.HasPrefix(got.get(":path"), "/grpc.health.v1.Health/") {
+				c.headers(f.StreamID, true, ":status", "200", "content-type", "application/grpc", "grpc-status", "12")
+				refused[f.StreamID] = true // the gateway's own question
+				continue
+			}
+			b.requests <- got
 		case *http2.DataFrame:
-			if f.StreamEnded() {
+			if f.StreamEnded() && !refused[f.StreamID] {
 				c.headers(f.StreamID, false, ":status", "200", "content-type", "application/grpc")
 				c.data(f.StreamID, false, "\x00\x00\x00\x00\x00")
 				c.headers(f.StreamID, true, "grpc-status", "0")
