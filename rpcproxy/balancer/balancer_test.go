@@ -146,17 +146,18 @@ func startCluster(t *testing.T, n int, cfg config.Balancer) *cluster {
 }
 
 // dial makes a connection of the cluster's, one of perhaps several.
-func (c *cluster) dial(t *testing.T, policy string) *grpc.ClientConn {
+func (c *cluster) dial(t *testing.T, policy string, o ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	text, err := balancer.ServiceConfig(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := grpc.NewClient("manual:///cluster", grpc.WithResolvers(c.resolver),
+	o = append(o, grpc.WithResolvers(c.resolver),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(text),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, MaxDelay: 10 * time.Millisecond}, MinConnectTimeout: time.Second,
 		}))
+	conn, err := grpc.NewClient("manual:///cluster", o...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,6 +355,36 @@ func connections(f *fleet.Fleet) (n []int) {
 		n = append(n, e.Connections())
 	}
 	return n
+}
+
+// On a new connection that has only an endpoint ready that is out of use, a call
+// waits for one that others are connected to.
+func TestNewConnectionWaitsForAUsableEndpoint(t *testing.T) {
+	c := startCluster(t, 2, config.Balancer{Policy: "round_robin"})
+	c.ready(t)
+	c.fleet.Endpoints()[0].SetHealth(fleet.NotServing)
+	connect := make(chan struct{})
+	c.conn = c.dial(t, "round_robin", grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		if address == c.endpoints[1].addr {
+			<-connect
+		}
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", address)
+	}))
+	result := make(chan error)
+	go func() { result <- c.choose(context.Background(), whichever()) }()
+	waitFor(t, "the connection to the first", func() bool { return slices.Equal(connections(c.fleet), []int{2, 1}) })
+	close(connect)
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	if counts := c.counts(); !slices.Equal(counts, []int64{0, 1}) {
+		t.Errorf("calls went to %v", counts)
+	}
+	// With none to wait for, it goes where it can.
+	c.reset()
+	c.resolver.UpdateState(c.state(c.endpoints[0]))
+	c.callAll(t, 3, 1, whichever)
 }
 
 // A call without a choice, such as one of reflection, is served and counts for

@@ -42,7 +42,7 @@ type fleetBalancer struct {
 	order []*link // as the resolver has them
 
 	state       connectivity.State
-	more        bool  // some are connecting
+	more        bool  // some are about to be ready
 	resolverErr error // what the resolver said last, if it was an error
 	connErr     error // why a connection failed, last
 }
@@ -139,23 +139,25 @@ func (b *fleetBalancer) changed(l *link, s balancer.SubConnState) {
 	b.update()
 }
 
-// sum is the state of all connections together, and whether some are not
-// settled yet.
+// sum is the state of all connections together, and whether more of them are
+// about to be ready: those being made to endpoints that others are connected to,
+// for who knows of the rest.
 func (b *fleetBalancer) sum() (_ connectivity.State, more bool) {
-	ready := false
+	ready, connecting := false, false
 	for _, l := range b.order {
 		switch l.state {
 		case connectivity.Ready:
 			ready = true
 		case connectivity.Connecting, connectivity.Idle:
-			more = true
+			connecting = true
+			more = more || l.endpoint.Connections() > 0
 		}
 	}
 	switch {
 	case ready:
 		return connectivity.Ready, more
-	case more:
-		return connectivity.Connecting, true
+	case connecting:
+		return connectivity.Connecting, more
 	default:
 		return connectivity.TransientFailure, false
 	}

@@ -374,3 +374,21 @@ func TestPickedAgain(t *testing.T) {
 		}
 	}
 }
+
+// A connection that has only endpoints that are out of use calls them rather
+// than none, unless more are about to be ready.
+func TestOnlyUnusableReady(t *testing.T) {
+	t.Parallel()
+	d := withPolicy(t, 4, "round_robin")
+	d.endpoints[0].SetHealth(NotServing)
+	first := d.endpoints[:1]
+	if i := d.NewPartialSet(first).Pick(&Choice{}); i != -1 {
+		t.Errorf("with more to come, endpoint %d is chosen", i)
+	}
+	if i := d.NewSet(first).Pick(&Choice{}); i != 0 {
+		t.Errorf("the choice of the only one is %d", i)
+	}
+	if i := d.NewPartialSet(d.endpoints[:2]).Pick(&Choice{}); i != 1 {
+		t.Errorf("the choice of one well and one sick is %d", i)
+	}
+}

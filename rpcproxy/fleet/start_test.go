@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,6 +91,21 @@ func TestAllStartSlowly(t *testing.T) {
 		got := d.shares(4000, whichever, nil)
 		if got["b"] < 0.3 || got["c"] < 0.3 {
 			t.Errorf("%s: shares %v", policy, got)
+		}
+	}
+}
+
+// An endpoint that comes into this gateway's subset was there before.
+func TestSlowStartIsNotForSubsets(t *testing.T) {
+	t.Parallel()
+	d := newField(t, 0, func(b *config.Backend) { b.Balancer.Subset = config.Subset{Size: 3, ID: "g"} })
+	d.tell("a", "b", "c", "d", "e", "f")
+	d.pass(time.Minute)
+	gone := d.endpoints[0].address[:1]
+	d.tell(slices.DeleteFunc([]string{"a", "b", "c", "d", "e", "f"}, func(s string) bool { return s == gone })...)
+	for _, e := range d.endpoints {
+		if e.start.end() > d.now() {
+			t.Errorf("%s starts slowly", e.Address())
 		}
 	}
 }

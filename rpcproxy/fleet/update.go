@@ -16,34 +16,39 @@ func (f *Fleet) Update(list []Info) []*Endpoint {
 	if slices.EqualFunc(f.list, list, sameInfo) {
 		return f.Endpoints()
 	}
+	before := f.list
 	f.list = slices.Clone(list)
 	list = subset(distinct(list), f.id, f.cfg.Balancer.Subset.Size, f.cfg.Balancer.Zone.Name)
-	f.joinLocked(list)
+	f.joinLocked(list, before)
 	used := make([]*Endpoint, len(list))
 	for i, info := range list {
 		used[i] = f.all[info.Address]
 	}
-	before := *f.used.Swap(&used)
-	f.replaced(before)
+	f.replaced(*f.used.Swap(&used))
 	return used
 }
 
-// joinLocked makes f.all the endpoints of the list. One that joins others starts
-// slowly; where all are new, none has to wait for the others.
-func (f *Fleet) joinLocked(list []Info) {
+// joinLocked makes f.all the endpoints of the list. One that was not in the list
+// before, of which others stay, starts slowly; where all are new, none has to wait
+// for the others.
+func (f *Fleet) joinLocked(list, before []Info) {
+	listed := make(map[string]bool, len(before))
+	for _, info := range before {
+		listed[info.Address] = true
+	}
 	all := make(map[string]*Endpoint, len(list))
 	for _, info := range list {
 		if e := f.all[info.Address]; e != nil {
 			all[info.Address] = e
 		}
 	}
-	joins, latency := len(all) > 0, meanLatency(all)
+	some, latency := len(all) > 0, meanLatency(all)
 	for _, info := range list {
 		e := all[info.Address]
 		if e == nil {
 			e = &Endpoint{fleet: f, address: info.Address, hash: HashKey(info.Address)}
 			e.load.init(latency)
-			if joins {
+			if some && !listed[info.Address] {
 				e.start = start{begun: f.now(), window: f.cfg.Balancer.SlowStart}
 			}
 			all[info.Address] = e
