@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -390,5 +391,64 @@ func TestOnlyUnusableReady(t *testing.T) {
 	}
 	if i := d.NewPartialSet(d.endpoints[:2]).Pick(&Choice{}); i != 1 {
 		t.Errorf("the choice of one well and one sick is %d", i)
+	}
+}
+
+func TestPickAllocatesNothing(t *testing.T) {
+	for _, policy := range []string{"p2c_ewma", "round_robin", "weighted_round_robin", "least_request", "ring_hash"} {
+		d := withPolicy(t, 0, policy)
+		d.tell("a version=v2", "b weight=2 version=v2", "c")
+		filters := []*Filter{nil, NewFilter(config.Match{"version": "v2"})}
+		tried := d.endpoints[:1]
+		for _, filter := range filters {
+			c := &Choice{}
+			if n := testing.AllocsPerRun(1000, func() {
+				*c = Choice{Key: 1, Keyed: true, Filter: filter, Tried: tried}
+				d.set.Pick(c)
+				d.Done(c, Success, ms)
+			}); n != 0 {
+				t.Errorf("%s: %v allocations a pick", policy, n)
+			}
+		}
+	}
+}
+
+// Picks, outcomes, reports, health and lists at once; for the race detector.
+func TestConcurrently(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"p2c_ewma", "round_robin", "weighted_round_robin", "least_request", "ring_hash"} {
+		d := withPolicy(t, 5, policy)
+		list := slices.Clone(d.list)
+		filter := NewFilter(nil, config.Match{"version": "v2"})
+		var wg sync.WaitGroup
+		for worker := range 4 {
+			wg.Go(func() {
+				for i := range 500 {
+					c := &Choice{Key: uint64(i), Keyed: true, Stream: i%5 == 0}
+					if i%3 == 0 {
+						c.Filter = filter
+					}
+					if d.set.Pick(c); i%7 == 0 {
+						d.set.Pick(c)
+					}
+					if e := c.Endpoint; e != nil && i%11 == 0 {
+						e.Reported(LoadReport{Utilization: 1, QPS: float64(i)})
+						e.SetHealth(Health(i % 3))
+					}
+					d.Done(c, Outcome(i%3), time.Duration(i))
+					d.pass(ms)
+					if worker == 0 && i%50 == 0 {
+						d.Update(list[:1+i/50%5])
+					}
+				}
+			})
+		}
+		wg.Wait()
+		d.Update(list)
+		for _, m := range d.set.ready {
+			if n := m.endpoint.InFlight(); n != 0 {
+				t.Errorf("%s: %d calls in flight to %s at the end", policy, n, m.endpoint.Address())
+			}
+		}
 	}
 }
