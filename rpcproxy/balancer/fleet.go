@@ -90,6 +90,7 @@ func (b *fleetBalancer) link(e *fleet.Endpoint, addresses []resolver.Address) (*
 		return l, nil
 	}
 	l := &link{endpoint: e, addresses: addresses, state: connectivity.Idle}
+	//nolint:staticcheck // deprecated is to pass several addresses, which an endpoint has only behind a proxy that has
 	conn, err := b.cc.NewSubConn(addresses, balancer.NewSubConnOptions{
 		StateListener: func(s balancer.SubConnState) { b.changed(l, s) },
 	})
