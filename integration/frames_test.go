@@ -253,9 +253,10 @@ type frameConn struct {
 	hpack  *hpack.Encoder
 
 	// What next has read.
-	ended   map[uint32]bool
-	goAways []*http2.GoAwayFrame
-	pings   []http2.Frame
+	ended     map[uint32]bool
+	goAways   []*http2.GoAwayFrame
+	pings     []http2.Frame
+	answering bool // pings are answered
 }
 
 func newFrameConn(t testing.TB, conn net.Conn) *frameConn {

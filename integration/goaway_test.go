@@ -75,23 +75,21 @@ func TestFault6DrainIsAnnouncedInTwoSteps(t *testing.T) {
 // calls that race with it. open: stream 1 is to be ended.
 func (c *frameConn) twoSteps(r *rig, open bool) {
 	c.t.Helper()
-	first, pings := c.goAway()
+	first := c.goAway()
 	if first.LastStreamID != math.MaxInt32 || first.ErrCode != http2.ErrCodeNo {
 		c.t.Fatalf("the first GOAWAY has the last stream %d, and %v", first.LastStreamID, first.ErrCode)
 	}
 	for _, stream := range []uint32{3, 5} { // sent before it was read, for all that the server knows
 		c.call(stream, true, r)
 	}
-	for _, ping := range pings { // that came with it
-		c.housekeep(ping)
-	}
+	c.answerPings() // grpc-go takes an answer for a sign that its GOAWAY was read
 	c.served(3)
 	c.served(5)
 	if open {
 		c.data(1, true, "")
 		c.served(1)
 	}
-	last, _ := c.goAway()
+	last := c.goAway()
 	if last.LastStreamID != 5 || last.ErrCode != http2.ErrCodeNo {
 		c.t.Errorf("the last GOAWAY has the last stream %d, and %v", last.LastStreamID, last.ErrCode)
 	}
@@ -119,17 +117,23 @@ func (c *frameConn) served(stream uint32) {
 	}
 }
 
-// goAway reads until a GOAWAY, and returns it with pings that are not answered
-// yet: there is one beside it.
-func (c *frameConn) goAway() (found *http2.GoAwayFrame, pings []http2.Frame) {
+// goAway reads until a GOAWAY.
+func (c *frameConn) goAway() *http2.GoAwayFrame {
 	c.t.Helper()
 	for len(c.goAways) == 0 {
 		c.next()
 	}
-	found = c.goAways[0]
+	found := c.goAways[0]
 	c.goAways = c.goAways[1:]
-	pings, c.pings = c.pings, nil
-	return found, pings
+	return found
+}
+
+// answerPings answers those that came, and from now on at once.
+func (c *frameConn) answerPings() {
+	for _, p := range c.pings {
+		c.housekeep(p)
+	}
+	c.answering = true
 }
 
 // next reads a frame: ends of calls that succeeded, GOAWAYs and pings are noted.
@@ -152,7 +156,10 @@ func (c *frameConn) next() {
 	case *http2.GoAwayFrame:
 		c.goAways = append(c.goAways, &http2.GoAwayFrame{FrameHeader: f.FrameHeader, LastStreamID: f.LastStreamID, ErrCode: f.ErrCode})
 	case *http2.PingFrame:
-		if !f.IsAck() {
+		switch {
+		case c.answering:
+			c.housekeep(f)
+		case !f.IsAck():
 			c.pings = append(c.pings, &http2.PingFrame{FrameHeader: f.FrameHeader, Data: f.Data})
 		}
 	default:

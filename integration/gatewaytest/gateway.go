@@ -119,10 +119,11 @@ func (g *Gateway) Stop() int {
 // Run runs the gateway's command line to its end and returns what it wrote.
 func Run(tb testing.TB, args ...string) (stdout, stderr string, exit int) {
 	tb.Helper()
+	program := Binary(tb, "cmd/gateway") // which may take longer than the limit
 	ctx, cancel := context.WithTimeout(context.Background(), Limit)
 	defer cancel()
 	var out, log bytes.Buffer
-	cmd := exec.CommandContext(ctx, Binary(tb, "cmd/gateway"), args...)
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Run(); err != nil {
 		var status *exec.ExitError
