@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -85,20 +84,13 @@ func (b *Backend) ForceBreaker(o BreakerOrder) error {
 // breakerLog writes down what becomes of a backend's breakers. There may be one
 // for each method and app, which all open when the backend goes down.
 type breakerLog struct {
-	log *slog.Logger
-
-	mu         sync.Mutex
-	second     int64 // of the last line
-	lines      int   // in that second
-	suppressed int
+	log  *slog.Logger
+	gate lineGate
 }
-
-// breakerLines is how many lines there may be in a second.
-const breakerLines = 10
 
 // note logs a change. Orders of operators are always logged.
 func (l *breakerLog) note(method string, c breaker.Change) {
-	suppressed, ok := l.take(c.Forced != nil || c.Lifted)
+	suppressed, ok := l.gate.take(c.Forced != nil || c.Lifted)
 	if !ok {
 		return
 	}
@@ -125,23 +117,6 @@ func (l *breakerLog) note(method string, c breaker.Change) {
 	default:
 		l.log.Warn("breaker is open", append(attrs, slog.String("reason", c.Opening.String()))...)
 	}
-}
-
-// take tells whether a line may be written, and how many were not since the last
-// one.
-func (l *breakerLog) take(always bool) (suppressed int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now().Unix(); now != l.second {
-		l.second, l.lines = now, 0
-	}
-	if l.lines >= breakerLines && !always {
-		l.suppressed++
-		return 0, false
-	}
-	l.lines++
-	suppressed, l.suppressed = l.suppressed, 0
-	return suppressed, true
 }
 
 // noteBreaker makes what a method's breakers tell their changes to.

@@ -222,8 +222,8 @@ func TestBreakerLogIsBounded(t *testing.T) {
 		for range 1000 {
 			l.note("/m", breaker.Change{To: breaker.Open})
 		}
-		if n := strings.Count(log.String(), "\n"); n != breakerLines {
-			t.Errorf("%d lines, want %d", n, breakerLines)
+		if n := strings.Count(log.String(), "\n"); n != gateLines {
+			t.Errorf("%d lines, want %d", n, gateLines)
 		}
 		l.note("/m", breaker.Change{To: breaker.Open, Forced: &breaker.Forced{By: "op"}})
 		time.Sleep(time.Second)

@@ -34,6 +34,9 @@ const (
 	FailedTrial Reason = "failed_trial"
 )
 
+// Reasons are all of them.
+func Reasons() []Reason { return []Reason{ConsecutiveFailures, SuccessRate, Latency, FailedTrial} }
+
 // Event tells whoever watches a fleet of a change, for its log and metrics.
 type Event struct {
 	Kind EventKind
