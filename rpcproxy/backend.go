@@ -68,7 +68,7 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := fleet.New(cfg, fleet.Options{})
+	f, err := fleet.New(cfg, fleet.Options{Observe: newFleetEvents(cfg.Name, o.Logger, m).note})
 	if err != nil {
 		return nil, err
 	}

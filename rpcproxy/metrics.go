@@ -18,6 +18,7 @@ type metrics struct {
 	retired     *prometheus.CounterVec   // backend, reason
 
 	repeats repeatMetrics
+	fleets  fleetMetrics
 
 	conns    *prometheus.Desc // backend, state
 	breaker  *prometheus.Desc // backend, method
@@ -63,6 +64,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			"How many apps have calls of a method refused by a breaker of their own.",
 			[]string{"backend", "method"}, nil),
 		repeats:  newRepeatMetrics(),
+		fleets:   newFleetMetrics(),
 		backends: map[string]*Backend{},
 	}
 	if reg == nil {
@@ -106,6 +108,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range m.repeats.all() {
 		c.Describe(ch)
 	}
+	m.fleets.describe(ch)
 	ch <- m.conns
 	ch <- m.breaker
 	ch <- m.openApps
@@ -122,9 +125,11 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range m.repeats.all() {
 		c.Collect(ch)
 	}
+	m.fleets.ejections.Collect(ch)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, b := range m.backends {
+		m.fleets.collect(ch, name, b.fleet)
 		live, draining := b.pool.size()
 		direct, directDraining := b.direct.pool.size()
 		live, draining = live+direct, draining+directDraining
