@@ -113,7 +113,7 @@ type JSON struct {
 // Breaker guards each method of a backend.
 type Breaker struct {
 	// Whose failures open it, and for whom. method: all callers' of the method. app: one app's failures open it for
-	// that app alone.
+	// that app alone. In either scope RESOURCE_EXHAUSTED is a failure to the app that got it, and to no other.
 	Scope string `yaml:"scope" default:"method" enum:"method,app"`
 	// adaptive: sheds a growing share of the calls as more of them fail (SRE book, client-side throttling).
 	// threshold: opens after a run or a share of failures. off: never.
@@ -138,7 +138,7 @@ type AdaptiveBreaker struct {
 
 // ThresholdBreaker opens when either limit is reached.
 type ThresholdBreaker struct {
-	// Failures in a row that open it; 0: that does not.
+	// Failures in a row that open it, each within Interval of the one before; 0: that does not.
 	ConsecutiveFailures uint32 `yaml:"consecutive_failures" default:"5"`
 	// The share of failures in Interval that opens it, 0 to 1; 0: that does not.
 	FailureRatio float64 `yaml:"failure_ratio" default:"0" max:"1"`

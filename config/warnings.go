@@ -37,6 +37,7 @@ func (c *Config) Warnings(now time.Time) Faults {
 		b, section := &c.Backends[i], indexPath("backends", i)
 		v.insecure(b.TLS, section+".tls")
 		v.warnBalancer(b, section)
+		v.warnBreaker(&b.Breaker, section+".breaker")
 		if b.Auth == "none" {
 			v.fault(section+".auth", "every route of this backend is open to everybody")
 		}
