@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/limits"
 	"github.com/rpcgate/rpcgate/routes"
 	"github.com/rpcgate/rpcgate/rpcproxy"
 	"github.com/rpcgate/rpcgate/telemetry"
@@ -41,6 +42,7 @@ type Call struct {
 	request rpcproxy.Request // dispatch; its Compressor: front
 	out     dispatched       // dispatch and what is in it; its begun: SendHeader
 	traffic traffic          // the Exchange methods
+	ticket  limits.Ticket    // enter, admit
 }
 
 // peer is the caller's side of a call in its own protocol.

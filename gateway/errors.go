@@ -180,6 +180,11 @@ var (
 		Code: codes.Unavailable, Reason: "DRAINING", RetryAfter: time.Second,
 		Message: "the gateway is stopping and could not wait for the call any longer",
 	}
+	// Not 429: it is the gateway's trouble, and not of the caller's making.
+	errOverloaded = &callError{
+		Code: codes.ResourceExhausted, Reason: "OVERLOADED", httpStatus: http.StatusServiceUnavailable, RetryAfter: time.Second,
+		Message: "the gateway has more calls than it can serve, and this one is among those that it sheds",
+	}
 	errDeadlinePassed = &callError{
 		Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED",
 		Message: "the caller's deadline passed before the call could be forwarded",
@@ -310,11 +315,18 @@ func describeAnswer(err error) *callError {
 func describeForward(err error) *callError {
 	var (
 		open        *rpcproxy.BreakerOpenError
+		busy        *rpcproxy.BusyError
 		unreachable *rpcproxy.UnreachableError
 		timeout     *rpcproxy.TimeoutError
 		local       *rpcproxy.LocalError
 	)
 	switch {
+	case errors.As(err, &busy):
+		// Not UNAVAILABLE, which gRPC's clients try again at once.
+		return &callError{
+			Code: codes.ResourceExhausted, Reason: "BACKEND_BUSY", httpStatus: http.StatusServiceUnavailable, RetryAfter: time.Second,
+			Message: busy.Error(),
+		}
 	case errors.As(err, &open):
 		return &callError{
 			Code: codes.Unavailable, Reason: "BREAKER_OPEN", RetryAfter: max(open.RetryAfter, time.Second),

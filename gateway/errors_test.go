@@ -36,6 +36,8 @@ func TestErrorTable(t *testing.T) {
 		{auth.ErrUnavailable, codes.Unavailable, "AUTH_UNAVAILABLE", 503},
 		{&transcode.Error{Field: "id", Reason: "not a number"}, codes.InvalidArgument, "BAD_REQUEST", 400},
 		{&rpcproxy.BreakerOpenError{Backend: "shop", Method: "/m"}, codes.Unavailable, "BREAKER_OPEN", 503},
+		{&rpcproxy.BusyError{Backend: "shop", Limit: 5000}, codes.ResourceExhausted, "BACKEND_BUSY", 503},
+		{errOverloaded, codes.ResourceExhausted, "OVERLOADED", 503},
 		{&rpcproxy.UnreachableError{Backend: "shop", Target: "dns:///x"}, codes.Unavailable, "BACKEND_UNREACHABLE", 503},
 		{&rpcproxy.TimeoutError{Backend: "shop", Limit: time.Second}, codes.DeadlineExceeded, "DEADLINE_EXCEEDED", 504},
 		{&rpcproxy.LocalError{Status: status.New(codes.ResourceExhausted, "x")}, codes.ResourceExhausted, "MESSAGE_TOO_LARGE", 413},

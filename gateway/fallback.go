@@ -132,6 +132,7 @@ func whose(err error) (sent, backends bool) {
 		unreachable *rpcproxy.UnreachableError
 		timeout     *rpcproxy.TimeoutError
 		open        *rpcproxy.BreakerOpenError
+		busy        *rpcproxy.BusyError
 		exchange    *rpcproxy.ExchangeError
 		local       *rpcproxy.LocalError
 	)
@@ -144,7 +145,7 @@ func whose(err error) (sent, backends bool) {
 		return unreachable.Sent, true
 	case errors.As(err, &timeout):
 		return !timeout.Unsent && !timeout.Connecting, true
-	case errors.As(err, &open):
+	case errors.As(err, &open), errors.As(err, &busy):
 		return false, true
 	case errors.As(err, &local):
 		switch f := describeLocal(local); f.Reason {

@@ -108,6 +108,8 @@ func TestFallbackAnswers(t *testing.T) {
 		"static, the backend takes no such":  {fails: answered2(codes.ResourceExhausted, "grpc: received message larger than max (9 vs. 4)"), static: true},
 		"static, no connection":              {fails: &rpcproxy.LocalError{Status: status.New(codes.ResourceExhausted, ""), Cause: rpcproxy.ErrPoolFull}, static: true, stands: true},
 		"static, the gateway stops":          {fails: &rpcproxy.LocalError{Status: status.New(codes.Unavailable, ""), Cause: rpcproxy.ErrClosed}, static: true},
+		"static, busy":                       {fails: &rpcproxy.BusyError{}, static: true, stands: true},
+		"backend, busy":                      {fails: &rpcproxy.BusyError{}, stands: true},
 		"static, well":                       {static: true},
 		"backend, unreachable":               {fails: unreachable, stands: true},
 		"backend, lost on the way":           {fails: &rpcproxy.UnreachableError{Sent: true}},

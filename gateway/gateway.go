@@ -38,6 +38,7 @@ type Gateway struct {
 	unroutedCalls *observers
 	authOutcomes  *telemetry.Auth
 	accessLog     *telemetry.AccessLog
+	shedder       *shedder // nil: nothing is shed
 
 	messages buffers // for looks into messages that are in pieces
 
@@ -59,6 +60,7 @@ func New(cfg *config.Config, d Deps) (*Gateway, error) {
 		calls:        telemetry.NewCalls(d.Registerer),
 		authOutcomes: telemetry.NewAuth(d.Registerer),
 		accessLog:    telemetry.NewAccessLog(d.Logger, cfg.Log),
+		shedder:      newShedder(cfg.Overload, d.Registerer),
 		reloads:      make(chan reloading),
 		started:      make(chan struct{}),
 		stopping:     make(chan struct{}),
@@ -126,6 +128,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 
 	background := context.WithoutCancel(ctx)
+	measured, stop := context.WithCancel(background)
+	var measuring sync.WaitGroup
+	measuring.Go(func() { g.shedder.run(measured, g.log) })
+	defer measuring.Wait()
+	defer stop()
 	beside := g.watchBackends(background, ctx, inputs)
 	failed := g.serve()
 	g.ready.on.Store(true)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/limits"
 	"github.com/rpcgate/rpcgate/routes"
 	"github.com/rpcgate/rpcgate/telemetry"
 )
@@ -31,15 +32,22 @@ func chain(last Handler, steps ...step) Handler {
 // pipeline builds what every call of one route runs through, whichever its
 // protocol, outermost first:
 //
-//	(trace) → recover → observe → (shed) → authenticate → (authorize) → (limit) → deadline → dispatch
+//	(trace) → recover → observe → enter → authenticate → admit → (authorize) → (limit) → deadline → dispatch
 //
 // The stages in parentheses have their place but no step yet.
 func (g *Gateway) pipeline(r *routes.Route, dispatch Handler) Handler {
 	steps := []step{recoverPanics(g.log), g.observe(newObservers(g.calls, r))}
+	priority := limits.PriorityNamed(r.Priority)
+	if g.shedder != nil {
+		steps = append(steps, g.shedder.enter(priority))
+	}
 	if r.AuthNone {
 		steps = append(steps, skipAuth(g.authOutcomes))
 	} else {
 		steps = append(steps, authenticate(g.verifier, g.authOutcomes))
+	}
+	if g.shedder != nil {
+		steps = append(steps, g.shedder.admit(priority))
 	}
 	steps = append(steps, checkRequest, tellHow(parseCallInfo(g.cfg.CallInfo), g.calls.BindOutcomes(r.Backend, r.Label)))
 	return chain(dispatch, steps...)

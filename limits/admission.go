@@ -16,7 +16,7 @@ type Load struct {
 	// The share of its own processors that it used, 0 to 1 or a little more. What
 	// others use is not in it.
 	CPU float64
-	// How long half of its goroutines, at least, waited to be run.
+	// How long its goroutines waited, on average, each time before they ran.
 	QueueDelay time.Duration
 }
 
@@ -45,7 +45,7 @@ const (
 	// What ends is what can be served. To admit a tenth less drains the queue that
 	// there is; to go on down until it is drained would serve nobody.
 	drains = 0.9
-	smooth = 0.3 // the weight of the latest tick in rates and in CPU
+	smooth = 0.3 // the weight of one tick in rates and in CPU
 )
 
 // admission is the state of an Overload's Adjust. Rates are calls a tick.
@@ -85,12 +85,13 @@ func (o *Overload) Adjust(l Load) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	a := &o.admission
-	ticks := max(l.Elapsed.Seconds()/Tick.Seconds(), 0.1)
-	admitted, now := a.count(o, ticks), o.InFlight()
-	a.admitted += smooth * (admitted - a.admitted)
-	a.done += smooth * (admitted - float64(now-a.inFlight)/ticks - a.done)
+	ticks := max(l.Elapsed.Seconds()/Tick.Seconds(), 0.01)
+	weight := 1 - math.Pow(1-smooth, ticks)
+	admitted, now := a.count(o, ticks, weight), o.InFlight()
+	a.admitted += weight * (admitted - a.admitted)
+	a.done += weight * (admitted - float64(now-a.inFlight)/ticks - a.done)
 	a.inFlight = now
-	a.cpu += smooth * (l.CPU - a.cpu)
+	a.cpu += weight * (l.CPU - a.cpu)
 	a.delay = l.QueueDelay
 
 	if a.overloaded(l) {
@@ -128,7 +129,7 @@ func (a *admission) overloaded(l Load) bool {
 
 // count takes in what has arrived, and tells how many calls a tick were admitted.
 // Of priorities below the floor nothing arrives: what was known of them stays.
-func (a *admission) count(o *Overload, ticks float64) (admitted float64) {
+func (a *admission) count(o *Overload, ticks, weight float64) (admitted float64) {
 	floor, shedding := Priority(o.floor.Load()), o.shedding.Load()
 	for i := range o.cells {
 		c := &o.cells[i]
@@ -140,7 +141,7 @@ func (a *admission) count(o *Overload, ticks float64) (admitted float64) {
 			if n == 0 && *rate == 0 {
 				continue
 			}
-			if *rate += smooth * (n - *rate); *rate < 1e-3 {
+			if *rate += weight * (n - *rate); *rate < 1e-3 {
 				*rate = 0
 			}
 			if shedding {
@@ -207,7 +208,7 @@ type Status struct {
 	InFlight int `json:"in_flight"`
 	// The share of its own processors that the gateway uses, smoothed.
 	CPU float64 `json:"cpu"`
-	// How long calls wait to be run, each time that they wait.
+	// How long goroutines wait, each time before they run.
 	QueueDelay time.Duration `json:"queue_delay"`
 	// The share of calls that is admitted, as they wait for too long; 1: all.
 	Admitted float64 `json:"admitted"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -40,6 +41,7 @@ type Backend struct {
 	target string
 	log    *slog.Logger
 
+	bulkhead      *bulkhead
 	pool          *Pool
 	direct        *directConns
 	fleet         *fleet.Fleet
@@ -80,11 +82,12 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 	ms := newMethods(cfg, m, o.Logger.With("backend", cfg.Name))
 	b := &Backend{
 		name: cfg.Name, target: d.target,
-		log:     o.Logger.With("backend", cfg.Name),
-		methods: ms,
-		metrics: m,
-		run:     chain(cfg.DeadlineReserve, retrier.run),
-		retrier: retrier,
+		log:      o.Logger.With("backend", cfg.Name),
+		methods:  ms,
+		bulkhead: newBulkhead(cfg.Name, ms.limit, m),
+		metrics:  m,
+		run:      chain(cfg.DeadlineReserve, retrier.run),
+		retrier:  retrier,
 		// grpc-go sends again by itself what the other end left out, as long as it
 		// keeps the messages. Then nobody would count it, nor look for another
 		// endpoint, and the messages would be kept twice.
@@ -125,7 +128,7 @@ func (b *Backend) Target() string { return b.target }
 // returns nil when the backend ended the call with OK.
 //
 // Errors, by errors.As: [*StatusError], [*UnreachableError],
-// [*BreakerOpenError], [*TimeoutError], [*ExchangeError],
+// [*BreakerOpenError], [*BusyError], [*TimeoutError], [*ExchangeError],
 // [*LocalError]; and context.Canceled, by errors.Is, when the caller went away,
 // which it does when ctx is cancelled.
 //
@@ -140,6 +143,10 @@ func (b *Backend) Forward(ctx context.Context, r *Request, ex Exchange) error {
 	if err != nil {
 		return err
 	}
+	if err := b.bulkhead.enter(b.name); err != nil {
+		return err
+	}
+	defer b.bulkhead.limit.Release()
 	c := newCall(b, m, r, ex, ctx)
 	if !r.ClientStreams {
 		if err := c.receiveOnly(); err != nil {
@@ -147,7 +154,13 @@ func (b *Backend) Forward(ctx context.Context, r *Request, ex Exchange) error {
 		}
 	}
 	defer c.close()
-	return b.run(ctx, c)
+	if m.kind == nil || c.streams() {
+		return b.run(ctx, c)
+	}
+	began := time.Now()
+	err = b.run(ctx, c)
+	b.bulkhead.observe(c, began, err)
+	return err
 }
 
 // AcquireShared gives a connection without credentials, for reflection and

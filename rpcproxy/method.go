@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/limits"
 	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
 )
 
@@ -37,6 +38,8 @@ type method struct {
 	duration   prometheus.Observer
 	rejections prometheus.Counter
 	repeats
+
+	kind *limits.Kind // nil: the limit on calls at once is fixed
 
 	// How long unary calls of late took to be answered: most of them, and the
 	// slow ones.
@@ -83,6 +86,7 @@ type methods struct {
 	backend string
 	cfg     config.Backend
 	metrics *metrics
+	limit   *limits.Concurrency
 	log     *breakerLog
 
 	mu    sync.Mutex
@@ -90,7 +94,7 @@ type methods struct {
 }
 
 func newMethods(cfg config.Backend, m *metrics, log *slog.Logger) *methods {
-	ms := &methods{backend: cfg.Name, cfg: cfg, metrics: m, log: &breakerLog{log: log}}
+	ms := &methods{backend: cfg.Name, cfg: cfg, metrics: m, limit: limits.NewConcurrency(cfg.Concurrency), log: &breakerLog{log: log}}
 	ms.table.Store(&map[string]*method{})
 	return ms
 }
@@ -134,6 +138,7 @@ func (ms *methods) newMethod(name string) (*method, error) {
 		// Made now, so that it is 0 in the metrics before the first one.
 		rejections: ms.metrics.rejections.WithLabelValues(ms.backend, name),
 		repeats:    ms.metrics.repeats.of(ms.backend, name),
+		kind:       ms.limit.Kind(name),
 		usual:      quantile{of: .5},
 		slow:       quantile{of: .95},
 	}

@@ -17,8 +17,9 @@ type metrics struct {
 	dials       *prometheus.CounterVec   // backend, result
 	retired     *prometheus.CounterVec   // backend, reason
 
-	repeats repeatMetrics
-	fleets  fleetMetrics
+	repeats  repeatMetrics
+	bulkhead bulkheadMetrics
+	fleets   fleetMetrics
 
 	conns    *prometheus.Desc // backend, state
 	breaker  *prometheus.Desc // backend, method
@@ -64,6 +65,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			"How many apps have calls of a method refused by a breaker of their own.",
 			[]string{"backend", "method"}, nil),
 		repeats:  newRepeatMetrics(),
+		bulkhead: newBulkheadMetrics(),
 		fleets:   newFleetMetrics(),
 		backends: map[string]*Backend{},
 	}
@@ -108,6 +110,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range m.repeats.all() {
 		c.Describe(ch)
 	}
+	m.bulkhead.describe(ch)
 	m.fleets.describe(ch)
 	ch <- m.conns
 	ch <- m.breaker
@@ -125,10 +128,12 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range m.repeats.all() {
 		c.Collect(ch)
 	}
+	m.bulkhead.refused.Collect(ch)
 	m.fleets.ejections.Collect(ch)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, b := range m.backends {
+		m.bulkhead.collect(ch, name, b.Concurrency())
 		m.fleets.collect(ch, name, b.fleet)
 		live, draining := b.pool.size()
 		direct, directDraining := b.direct.pool.size()

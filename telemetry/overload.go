@@ -7,7 +7,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type Overload struct {
 	// The share of its own processors that the gateway uses.
 	CPU prometheus.Gauge
-	// How long, in seconds, half of its goroutines waited to be run.
+	// How long, in seconds, its goroutines waited each time before they ran.
 	QueueDelay prometheus.Gauge
 	// The share of calls that is admitted while they wait for too long.
 	Admitted prometheus.Gauge
@@ -25,7 +25,7 @@ func NewOverload(reg prometheus.Registerer) *Overload {
 		CPU: gauge("rpcgate_overload_cpu_ratio",
 			"The share of its own processors that the gateway uses: of its cgroup's quota, or of GOMAXPROCS."),
 		QueueDelay: gauge("rpcgate_overload_queue_delay_seconds",
-			"How long goroutines waited to be run of late, as the median of all waits."),
+			"How long goroutines that were ready waited before they ran, on average of late; a call does so some ten times."),
 		Admitted: gauge("rpcgate_overload_admitted_ratio",
 			"The share of calls that is admitted while they wait too long to be run; 1: all."),
 		shed: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{

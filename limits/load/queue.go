@@ -11,18 +11,28 @@ import (
 type Queue struct {
 	samples []metrics.Sample
 	seen    []uint64
+
+	waits, waited float64 // how many there were, and seconds, both fading
 }
+
+// fading is what is left of earlier waits when Queue.Mean is asked again. The
+// runtime looks at one wait in eight, and at few of them while the process is kept
+// from running, so that a single interval says little.
+const fading = 0.7
 
 // NewQueue makes a Queue that measures from now on.
 func NewQueue() *Queue {
 	q := &Queue{samples: []metrics.Sample{{Name: "/sched/latencies:seconds"}}}
-	q.Median()
+	q.Mean()
+	q.waits, q.waited = 0, 0
 	return q
 }
 
-// Median is how long half of the waits were, at the least, that ended since it
-// was last asked: the lower bound of the runtime's bucket. 0 where none was.
-func (q *Queue) Median() time.Duration {
+// Mean is how long the waits were on average that ended of late: those since it
+// was last asked, and, less and less, those before. It is the mean and not a
+// quantile because of what waits there are: most are those of goroutines that are
+// woken to run at once, however long the queue is that others stand in.
+func (q *Queue) Mean() time.Duration {
 	metrics.Read(q.samples)
 	if q.samples[0].Value.Kind() != metrics.KindFloat64Histogram {
 		return 0 // a runtime that does not have it
@@ -31,20 +41,15 @@ func (q *Queue) Median() time.Duration {
 	if q.seen == nil {
 		q.seen = make([]uint64, len(h.Counts))
 	}
-	var total uint64
+	q.waits *= fading
+	q.waited *= fading
 	for i, n := range h.Counts {
-		total += n - q.seen[i]
-	}
-	median := time.Duration(0)
-	for i, before := uint64(0), 0; before < len(h.Counts); before++ {
-		n := h.Counts[before] - q.seen[before]
-		if i += n; total > 0 && 2*i >= total {
-			if lower := h.Buckets[before]; !math.IsInf(lower, 0) {
-				median = time.Duration(lower * float64(time.Second))
-			}
-			break
+		n := float64(n - q.seen[i])
+		q.waits += n
+		if lower := h.Buckets[i]; n > 0 && !math.IsInf(lower, 0) { // within a quarter, as buckets are
+			q.waited += n * lower
 		}
 	}
 	copy(q.seen, h.Counts)
-	return median
+	return time.Duration(q.waited / max(q.waits, 1) * float64(time.Second))
 }

@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/limits"
+	"github.com/rpcgate/rpcgate/limits/load"
+	"github.com/rpcgate/rpcgate/telemetry"
+)
+
+// shedder sheds calls when there are more than the gateway can serve. What is not
+// a call of a route, such as the health service and the operators' port, does not
+// come by it.
+type shedder struct {
+	overload *limits.Overload
+	metrics  *telemetry.Overload
+	counters [limits.Verdicts][limits.Priorities]prometheus.Counter
+	total    atomic.Uint64 // of counters
+}
+
+func newShedder(cfg config.Overload, reg prometheus.Registerer) *shedder {
+	s := &shedder{overload: limits.NewOverload(cfg), metrics: telemetry.NewOverload(reg)}
+	s.metrics.Admitted.Set(1)
+	for v := limits.Admitted + 1; v < limits.Verdicts; v++ {
+		for p := range limits.Priority(limits.Priorities) {
+			s.counters[v][p] = s.metrics.Shed(v.String(), p.String())
+		}
+	}
+	return s
+}
+
+// enter is the step before authentication: it bounds what is in flight, and costs
+// next to nothing to those that it sheds. The call keeps its place until it is
+// over, whichever way.
+func (s *shedder) enter(p limits.Priority) step {
+	return func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) error {
+			if v := s.overload.Enter(&c.ticket, p); v != limits.Admitted {
+				return s.shed(v, p)
+			}
+			defer c.ticket.Leave()
+			return next(ctx, c)
+		}
+	}
+}
+
+// admit is the step after authentication, where it is known for sure whose call
+// it is: fairness by what a caller claims to be would let anybody use up an app's
+// share in its name.
+func (s *shedder) admit(p limits.Priority) step {
+	return func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) error {
+			app := ""
+			if c.Principal != nil {
+				app = c.Principal.App
+			}
+			if v := c.ticket.Verify(app); v != limits.Admitted {
+				return s.shed(v, p)
+			}
+			return next(ctx, c)
+		}
+	}
+}
+
+func (s *shedder) shed(v limits.Verdict, p limits.Priority) error {
+	s.counters[v][p].Inc()
+	s.total.Add(1)
+	return errOverloaded
+}
+
+// shedLogInterval is how often the log says that calls are shed, while they are.
+const shedLogInterval = 10 * time.Second
+
+// run measures the load, and adjusts what is admitted to it, until ctx ends.
+func (s *shedder) run(ctx context.Context, log *slog.Logger) {
+	cpu, queue := load.NewCPU(), load.NewQueue()
+	tick := time.NewTicker(limits.Tick)
+	defer tick.Stop()
+	last := time.Now()
+	var told uint64
+	var toldAt time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		s.overload.Adjust(limits.Load{Elapsed: now.Sub(last), CPU: cpu.Share(), QueueDelay: queue.Mean()})
+		last = now
+		status := s.overload.Status()
+		s.metrics.CPU.Set(status.CPU)
+		s.metrics.QueueDelay.Set(status.QueueDelay.Seconds())
+		s.metrics.Admitted.Set(status.Admitted)
+		if total := s.total.Load(); total > told && now.Sub(toldAt) >= shedLogInterval {
+			log.LogAttrs(ctx, slog.LevelWarn, "calls are shed: there are more than can be served",
+				slog.Uint64("shed", total-told), slog.Int("in_flight", status.InFlight),
+				slog.Float64("cpu", status.CPU), slog.Duration("queue_delay", status.QueueDelay), slog.Float64("admitted", status.Admitted))
+			told, toldAt = total, now
+		}
+	}
+}
+
+// Overload tells what load the gateway is under, and what share of its calls it
+// admits.
+func (g *Gateway) Overload() limits.Status {
+	if g.shedder == nil {
+		return limits.Status{Admitted: 1}
+	}
+	return g.shedder.overload.Status()
+}
