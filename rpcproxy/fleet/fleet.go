@@ -113,11 +113,11 @@ func (f *Fleet) Done(c *Choice, o Outcome, latency time.Duration) {
 	}
 	now := f.now()
 	latency = min(latency, now-c.begun) // without the wait for a connection
+	if c.Stream {
+		latency = 0
+	}
 	if o != Ignored {
-		if latency > 0 && !c.Stream {
-			e.load.observeLatency(now, latency)
-		}
-		e.load.observeOutcome(now, o)
+		e.load.observe(now, o, latency)
 	}
 	f.observe(c, o, latency, now)
 	e.load.inflight.Add(-1)

@@ -14,28 +14,35 @@ const (
 	healthyShare = 0.5
 )
 
-// load is what calls tell of an endpoint, over all connections.
-//
-// The averages are updated without a lock: of two calls that end at the same
-// instant, one may go uncounted.
+// load is what calls tell of an endpoint, over all connections. What each call
+// writes stands apart from what few do.
 type load struct {
+	lag     average // of the calls' durations in ns; 0: not known
+	success average // of the share of successes
+	_       [cacheLine]byte
+
 	inflight atomic.Int64
-	conns    atomic.Int64  // connections that have it ready
-	picked   atomic.Int64  // when it was last picked, by the fleet's clock
-	lag      atomic.Uint64 // EWMA of the calls' durations in ns, as float64 bits; 0: not known
-	success  atomic.Uint64 // EWMA of the share of successes, as float64 bits
-	lagged   atomic.Int64  // when lag was last updated
-	updated  atomic.Int64  // when success was last updated
+	conns    atomic.Int64 // connections that have it ready
+	picked   atomic.Int64 // when it was last picked, by the fleet's clock, about
 }
 
 // init begins with the others' mean latency, in ns. With none, an endpoint that
 // hangs would be sent nearly all calls until a thousand of them are in flight.
 func (l *load) init(lag float64) {
-	l.lag.Store(math.Float64bits(lag))
-	l.success.Store(math.Float64bits(1))
-	l.lagged.Store(-int64(100 * decay)) // the first observation replaces the guess
-	l.updated.Store(-int64(100 * decay))
+	l.lag.init(lag)
+	l.success.init(1)
 }
+
+// begin counts a call that was sent to the endpoint now.
+func (l *load) begin(now time.Duration) {
+	l.inflight.Add(1)
+	if last := l.picked.Load(); now-time.Duration(last) > pickedStep {
+		l.picked.Store(int64(now))
+	}
+}
+
+// pickedStep is how exactly load.picked is kept.
+const pickedStep = forceInterval / 100
 
 // cost compares endpoints; it has no unit. The square root keeps a latency
 // twice as high from halving an endpoint's calls.
@@ -44,10 +51,10 @@ func (l *load) cost() float64 {
 }
 
 // latency is the mean in ns; 0: not known.
-func (l *load) latency() float64 { return math.Float64frombits(l.lag.Load()) }
+func (l *load) latency() float64 { return l.lag.load() }
 
 // successes is the mean share of them.
-func (l *load) successes() float64 { return math.Float64frombits(l.success.Load()) }
+func (l *load) successes() float64 { return l.success.load() }
 
 func (l *load) healthy() bool { return l.successes() > healthyShare }
 
@@ -60,24 +67,46 @@ func (l *load) worse(other *load) bool {
 	return l.cost() > other.cost()
 }
 
-func (l *load) observeLatency(now, latency time.Duration) {
-	average(&l.lag, &l.lagged, now, float64(latency))
-}
-
-func (l *load) observeOutcome(now time.Duration, o Outcome) {
+// observe takes in how a call ended; latency 0: that says nothing.
+func (l *load) observe(now time.Duration, o Outcome, latency time.Duration) {
+	if latency > 0 {
+		l.lag.observe(now, float64(latency))
+	}
 	success := 0.0
 	if o == Success {
 		success = 1
 	}
-	average(&l.success, &l.updated, now, success)
+	l.success.observe(now, success)
 }
 
-// average takes an observation into an EWMA, kept as float64 bits. The longer
-// ago the last update, the more the observation weighs.
-func average(ewma *atomic.Uint64, updated *atomic.Int64, now time.Duration, observed float64) {
-	since := max(0, int64(now)-updated.Swap(int64(now)))
+// average is an exponentially weighted moving average: the longer ago the last
+// observation, the more the next one weighs.
+type average struct {
+	bits    atomic.Uint64 // of the float64
+	updated atomic.Int64  // when the last observation was taken in
+}
+
+// averageStep is how much later than the last one an observation must be to be
+// taken in. Sooner, it would weigh less than 0.001 %; those that are passed over
+// are as good as drawn by lot, and their weight goes to the next. So an endpoint
+// with very many calls does not have each of them write to the same memory.
+const averageStep = 100 * time.Microsecond
+
+func (a *average) init(guess float64) {
+	a.bits.Store(math.Float64bits(guess))
+	a.updated.Store(-int64(100 * decay)) // the first observation replaces the guess
+}
+
+func (a *average) load() float64 { return math.Float64frombits(a.bits.Load()) }
+
+func (a *average) observe(now time.Duration, observed float64) {
+	last := a.updated.Load()
+	since := now - time.Duration(last)
+	if since < averageStep || !a.updated.CompareAndSwap(last, int64(now)) {
+		return
+	}
 	old := math.Exp(-float64(since) / float64(decay))
-	ewma.Store(math.Float64bits(math.Float64frombits(ewma.Load())*old + observed*(1-old)))
+	a.bits.Store(math.Float64bits(a.load()*old + observed*(1-old)))
 }
 
 // InFlight is how many calls it has, over all connections.

@@ -55,8 +55,7 @@ func (s *Set) Pick(c *Choice) int {
 	if !ok {
 		return -1
 	}
-	m.endpoint.load.inflight.Add(1)
-	m.endpoint.load.picked.Store(int64(now))
+	m.endpoint.load.begin(now)
 	c.Endpoint, c.begun = m.endpoint, now
 	if c.Told != nil {
 		c.Told.Store(m.endpoint)
