@@ -85,6 +85,8 @@ integration/ledger/ledgerpb <-
                            # generated
 integration/ledger/ledgerd <- config discovery integration/ledger/ledgerpb
                            # a program of tests; registers as any server of a user may
+integration/clockstep   <- integration/process
+                           # tests alone: the clock of any process
 integration/netns       <- integration/process
                            # tests alone: IP, whatever is in it
 integration/chaos       <- integration/etcdtest integration/faultproxy integration/gatewaytest integration/ledger integration/ledger/ledgerpb integration/redistest
@@ -139,7 +141,7 @@ telemetry !  github.com/redis/go-redis      # it observes values it is given
 telemetry !  net/http                       # serving /metrics is the gateway's
 
 * !  github.com/alicebob/miniredis   but cmd/gateway  # 'gateway demo' needs no Redis; everything else must meet the real one's client
-* !  testing                         but integration/process integration/redistest integration/etcdtest integration/gatewaytest integration/toolbuild integration/testbackend integration/nodetest integration/faultproxy integration/ledger integration/chaos integration/netns # it adds flags and weight to every binary
+* !  testing                         but integration/process integration/redistest integration/etcdtest integration/gatewaytest integration/toolbuild integration/testbackend integration/nodetest integration/faultproxy integration/ledger integration/chaos integration/netns integration/clockstep # it adds flags and weight to every binary
 * !  math/rand                                        # one global generator that anybody may seed; math/rand/v2 has none
 * !  log                                              # rooms are given a *slog.Logger
 * !  io/ioutil                                        # deprecated
