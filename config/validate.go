@@ -79,6 +79,7 @@ func (v *validator) config(c *Config) {
 	v.kubernetes(&c.Kubernetes)
 	v.auth(c)
 	v.register(c)
+	v.overload(&c.Overload, "overload")
 	v.backends(c)
 	v.routes(c)
 }

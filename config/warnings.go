@@ -33,11 +33,13 @@ func (c *Config) Warnings(now time.Time) Faults {
 	v.insecure(c.Redis.TLS, "redis.tls")
 	v.insecure(c.Etcd.TLS, "etcd.tls")
 	v.warnDiscovery(c)
+	v.warnOverload(&c.Overload, "overload")
 	for i := range c.Backends {
 		b, section := &c.Backends[i], indexPath("backends", i)
 		v.insecure(b.TLS, section+".tls")
 		v.warnBalancer(b, section)
 		v.warnBreaker(&b.Breaker, section+".breaker")
+		v.warnConcurrency(&b.Concurrency, section+".concurrency")
 		if b.Auth == "none" {
 			v.fault(section+".auth", "every route of this backend is open to everybody")
 		}
