@@ -53,6 +53,14 @@ fuzz: ## run each fuzz target of FUZZ (./...) for FUZZTIME (10s); `make test` ru
 	  done; \
 	done
 
+SEED ?= 1
+SEEDS ?= 1
+TIME ?= 45s
+
+.PHONY: chaos
+chaos: packages $(BIN)/etcd ## random faults over a steady load, and an account of every call: SEED=1, the first of SEEDS=1 seeds, TIME=45s each
+	go test -count=1 -v -timeout 0 -run '^TestChaos$$' ./integration/chaos -chaos.seed=$(SEED) -chaos.seeds=$(SEEDS) -chaos.time=$(TIME)
+
 .PHONY: bench
 bench: ## the gateway against its peers, side by side (bench/)
 	go run -C bench ./cmd/bench

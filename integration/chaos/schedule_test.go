@@ -9,9 +9,27 @@ import (
 // seed alone.
 func TestSameSeedSameSchedule(t *testing.T) {
 	t.Parallel()
-	const golden = ``
-	if got := Draw(1, 20*time.Second).String(); got != golden {
-		t.Errorf("got\n%swant\n%s", got, golden)
+	for seed, golden := range map[uint64]string{
+		firstShort: `  1.00s kill endpoint 1 for 1.961s
+  1.41s redis-kill for 948ms
+  1.84s pause endpoint 3 for 1.875s
+  2.44s pause endpoint 4 for 580ms
+  4.24s drop endpoint 2 for 1.157s
+  6.16s etcd-kill for 318ms
+  6.72s reset endpoint 1 for 902ms
+`,
+		secondShort: `  1.00s silence endpoint 1 for 736ms
+  1.70s silence endpoint 3 for 823ms
+  2.27s gateway-restart gateway 0 for 554ms
+  2.56s restart endpoint 2 for 1.838s
+  4.55s kill endpoint 4 for 1.435s
+  4.89s delay endpoint 1 by 192ms ± 75ms for 2.028s
+  6.05s pause endpoint 3 for 1.179s
+`,
+	} {
+		if got := Draw(seed, shortLength).String(); got != golden {
+			t.Errorf("seed %d: got\n%swant\n%s", seed, got, golden)
+		}
 	}
 }
 
