@@ -56,6 +56,7 @@ func (v *validator) backend(b *Backend, section string) {
 	v.headers(&b.Headers, section+".headers")
 	v.canaries(b.Canary, section+".canary")
 	v.balancer(&b.Balancer, section+".balancer")
+	v.ejection(&b.Ejection, section+".ejection")
 	// grpc-go raises a shorter one to this, and says so only in its own log.
 	const shortest = 10 * time.Second
 	if t := b.Conn.KeepaliveTime; t > 0 && t < shortest {

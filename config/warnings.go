@@ -38,6 +38,7 @@ func (c *Config) Warnings(now time.Time) Faults {
 		b, section := &c.Backends[i], indexPath("backends", i)
 		v.insecure(b.TLS, section+".tls")
 		v.warnBalancer(b, section)
+		v.warnEjection(b, section)
 		v.warnBreaker(&b.Breaker, section+".breaker")
 		v.warnConcurrency(&b.Concurrency, section+".concurrency")
 		if b.Auth == "none" {
