@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
 	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
@@ -57,7 +58,7 @@ func (a *attempt) try(ctx context.Context) error {
 			a.deadline = own
 		}
 	}
-	err := a.send(ctx)
+	err := b.retrier.send(a, ctx)
 	took := time.Since(start)
 	c.method.count(codeOf(err), took)
 	if c.streams() {
@@ -69,11 +70,28 @@ func (a *attempt) try(ctx context.Context) error {
 		}
 	}
 	a.endpoint = a.choice.Endpoint
-	b.fleet.Done(&a.choice, fleetOutcome(a.outcome(err)), took)
+	b.fleet.Done(&a.choice, a.endpointOutcome(err), took)
 	if a.call.request.Endpoint == "" {
 		b.noteReach(err)
 	}
 	return err
+}
+
+// endpointOutcome is what an attempt says about its endpoint: what it says about
+// the backend; but an endpoint that is about to go may go in peace, and come back
+// under the same address.
+func (a *attempt) endpointOutcome(err error) fleet.Outcome {
+	if lost, ok := errors.AsType[*UnreachableError](err); ok && !lost.Sent && !isRefusal(status.Convert(lost.Cause)) {
+		return fleet.Ignored
+	}
+	switch a.outcome(err) {
+	case breaker.Success:
+		return fleet.Success
+	case breaker.Failure:
+		return fleet.Failure
+	default:
+		return fleet.Ignored
+	}
 }
 
 // expired tells of an attempt that has ended whether that was about when its own

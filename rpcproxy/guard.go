@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
-	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
 // guard asks the method's breakers, and tells them of the call's outcome: once,
@@ -126,18 +125,5 @@ func speaksAgainst(code codes.Code) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// fleetOutcome is what an attempt says about its endpoint: what it says about
-// the backend.
-func fleetOutcome(o breaker.Outcome) fleet.Outcome {
-	switch o {
-	case breaker.Success:
-		return fleet.Success
-	case breaker.Failure:
-		return fleet.Failure
-	default:
-		return fleet.Ignored
 	}
 }

@@ -105,15 +105,20 @@ func madeHere(s *status.Status) bool {
 //   - grpc-go made it again by itself, which it does after one of these only,
 //     and then found no connection.
 //
-// TestUnprocessed provokes these on real connections.
+// TestOrigin and TestRetry provoke the first on real connections.
 func unprocessed(s *status.Status) bool {
-	return s.Code() == codes.Unavailable && beginsWith(s.Message(),
-		"stream terminated by RST_STREAM with error code: REFUSED_STREAM",
+	return isRefusal(s) || s.Code() == codes.Unavailable && beginsWith(s.Message(),
 		"the stream is rejected because server is draining the connection",
 		"the connection is draining",
 		"transport is closing",
 		`connection error: desc = "transport: `,
 	)
+}
+
+// isRefusal knows what grpc-go says of a stream that was refused.
+func isRefusal(s *status.Status) bool {
+	return s.Code() == codes.Unavailable &&
+		beginsWith(s.Message(), "stream terminated by RST_STREAM with error code: REFUSED_STREAM")
 }
 
 // aboutRequest tells of a status whether it is what a backend's gRPC library

@@ -29,6 +29,8 @@ type retrier struct {
 	hedge               config.Hedge
 	budget              *budget
 	random              func() float64 // in [0,1), for use by many goroutines
+
+	send func(*attempt, context.Context) error // attempt.send, but for tests
 }
 
 func newRetrier(cfg config.Retry) *retrier {
@@ -40,6 +42,7 @@ func newRetrier(cfg config.Retry) *retrier {
 		hedge:          cfg.Hedge,
 		budget:         newBudget(cfg.Budget),
 		random:         rand.Float64,
+		send:           (*attempt).send,
 	}
 	for _, name := range cfg.Codes {
 		r.codes |= 1 << rpccode.Code_value[name]

@@ -158,7 +158,9 @@ func TestRetry(t *testing.T) {
 					if (err == nil) != (want == 2) || (len(ex.messages) == 1) != (want == 2) {
 						t.Errorf("Forward: %v, with %d messages", err, len(ex.messages))
 					}
-					if tt.change == nil && served.Attempts != want {
+					// grpc-go itself repeats what is refused before a message was sent.
+					byGRPC := tt.once == 2 && served.Attempts == 1
+					if served.Attempts != want && !byGRPC {
 						t.Errorf("told of %d attempts, want %d", served.Attempts, want)
 					}
 				})
@@ -223,15 +225,15 @@ func TestRetryWithoutAConnection(t *testing.T) {
 
 // A retry goes to an endpoint that was not tried yet.
 func TestRetryGoesElsewhere(t *testing.T) {
-	var addrs []string
-	var scripts []*script
-	for range 3 {
-		s := &script{lines: []func(*rawStream){statusOnly(codes.Unavailable)}}
-		scripts = append(scripts, s)
-		addrs = append(addrs, serveRaw(t, s.answer).addr)
-	}
 	for _, policy := range []string{"p2c_ewma", "round_robin", "weighted_round_robin", "least_request", "ring_hash"} {
 		t.Run(policy, func(t *testing.T) {
+			var addrs []string
+			var scripts []*script
+			for range 3 {
+				s := &script{lines: []func(*rawStream){statusOnly(codes.Unavailable)}}
+				scripts = append(scripts, s)
+				addrs = append(addrs, serveRaw(t, s.answer).addr)
+			}
 			b := newBackend(t, addrs[0], func(c *config.Backend) {
 				quick(c)
 				c.Endpoints, c.Balancer.Policy = addrs, policy
@@ -242,7 +244,7 @@ func TestRetryGoesElsewhere(t *testing.T) {
 				_ = b.Forward(testContext(t), &Request{Method: testMethod}, &exchange{requests: []string{"x"}})
 				for _, s := range scripts {
 					if s.requests() == 0 {
-						return policy == "ring_hash"
+						return false
 					}
 				}
 				return true

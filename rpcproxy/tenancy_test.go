@@ -214,7 +214,7 @@ func TestRevokedBeforeTheConnection(t *testing.T) {
 	if err := b.Forward(testContext(t), r, &exchange{requests: []string{"x"}}); !errors.Is(err, ErrRevoked) {
 		t.Errorf("got %v, want ErrRevoked", err)
 	}
-	waitFor(t, "no connection", func() bool { return s.conns() == 0 })
+	waitFor(t, "no connection", func() bool { live, draining := b.pool.size(); return live+draining == 0 })
 }
 
 // Tokens may have no id: the app's others keep their connections, and so do
