@@ -73,7 +73,7 @@ func newDialer(cfg config.Backend, f *fleet.Fleet, o Options) (*dialer, error) {
 		d.authority = cfg.TLS.ServerName
 	}
 	// What can be wrong with the target or an option shows now.
-	conn, err := d.dial()
+	conn, err := d.newClient()
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +101,26 @@ func targetOf(cfg config.Backend, target string) (string, error) {
 }
 
 // dial makes a connection, which carries nobody's credential: that goes with
-// each call. It does no I/O: the connection is idle until it is used or told to
-// connect.
+// each call. It is idle until it is used or told to connect.
+//
+// From the first on discovery is looked at without an end, so that endpoints
+// are known, and their history is kept, when all connections were closed as
+// idle ones; also if what names them is away by then.
 func (d *dialer) dial() (*grpc.ClientConn, error) {
+	if d.sharesResolver() {
+		if err := d.book.look(d.target, d.resolvers); err != nil {
+			return nil, err
+		}
+	}
+	return d.newClient()
+}
+
+// sharesResolver is false for targets whose endpoints only their connections
+// know, which are xDS's.
+func (d *dialer) sharesResolver() bool { return !strings.HasPrefix(d.target, "xds:") }
+
+// newClient does no I/O.
+func (d *dialer) newClient() (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient(d.target, d.options()...)
 	if err != nil {
 		return nil, fmt.Errorf("target %q: %w", d.target, err)
@@ -138,7 +155,7 @@ func (d *dialer) options() []grpc.DialOption {
 	}
 	// A backend's own service config, say from DNS, must not set policies that
 	// are configured here. For xds it is where the endpoints come from.
-	if !strings.HasPrefix(d.target, "xds:") {
+	if d.sharesResolver() {
 		options = append(options, grpc.WithDisableServiceConfig())
 	}
 	if d.cfg.KeepaliveTime > 0 {
