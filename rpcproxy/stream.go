@@ -75,6 +75,7 @@ func (a *attempt) pumpResponses(s grpc.ClientStream) error {
 	if header != nil {
 		a.header = header
 		c.pass.Progress()
+		c.backend.fleet.Progress(&a.choice)
 		if c.replay != nil {
 			c.replay.commit()
 		}

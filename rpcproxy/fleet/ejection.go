@@ -88,6 +88,21 @@ func (f *Fleet) observe(c *Choice, o Outcome, latency, now time.Duration) {
 	}
 }
 
+// Progress takes in that the endpoint answers, though the attempt goes on: a
+// stream may do so for hours, during which an endpoint that is tried out by it
+// would stay ejected. How it ends is told by Done nonetheless.
+func (f *Fleet) Progress(c *Choice) {
+	e := c.Endpoint
+	if e == nil {
+		return
+	}
+	if e.barred.Load()&barEjected != 0 {
+		f.observeEjected(c, Success, f.now())
+	} else if int64(c.begun) >= e.changed.Load() && e.failures.Load() != 0 {
+		e.failures.Store(0)
+	}
+}
+
 // observeEjected is observe for an endpoint that is ejected. Only a call begun
 // when its time was up says something: a trial, or one that went to it because
 // all endpoints were used.

@@ -215,6 +215,32 @@ func TestTrialThatSaysNothingIsRepeated(t *testing.T) {
 	}
 }
 
+// A stream shows by its header that the endpoint is well; that it breaks later
+// says nothing about the endpoint as it is then.
+func TestStreamAsTrial(t *testing.T) {
+	t.Parallel()
+	d := newField(t, 3, nil)
+	d.call(0, 5, Failure)
+	d.Progress(&Choice{})
+	early := d.beginAt(0)
+	d.Progress(early)
+	d.wantEjected("after an answer to a call from before the time was up", "a")
+	d.pass(6 * time.Second)
+	stream := d.begin()
+	d.pass(time.Second)
+	d.Progress(stream)
+	d.wantEjected("after the header of the stream that tries it out", "")
+	d.pass(time.Hour)
+	d.Done(stream, Failure, 0)
+	if n := d.endpoints[0].failures.Load(); n != 0 {
+		t.Errorf("%d failures are held against it", n)
+	}
+	d.call(0, 4, Failure)
+	d.Progress(d.beginAt(0))
+	d.call(0, 4, Failure)
+	d.wantEjected("after 4 failures, a header, 4 failures", "")
+}
+
 func TestRetriesAreNoTrials(t *testing.T) {
 	t.Parallel()
 	d := newField(t, 3, nil)
