@@ -52,7 +52,7 @@ func (f *fanOut) handle(ctx context.Context, c *Call) error {
 		return &rpcproxy.ExchangeError{Err: err}
 	}
 	defer request.Free()
-	list, err := f.list(ctx, c)
+	list, err := f.list(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,21 +64,22 @@ func (f *fanOut) handle(ctx context.Context, c *Call) error {
 }
 
 // list gives the endpoints.
-func (f *fanOut) list(ctx context.Context, c *Call) ([]string, error) {
+func (f *fanOut) list(ctx context.Context) ([]string, error) {
+	limited := ctx
 	if f.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.timeout)
+		limited, cancel = context.WithTimeout(ctx, f.timeout)
 		defer cancel()
 	}
-	list, err := f.endpoints.Addresses(ctx)
+	list, err := f.endpoints.Addresses(limited)
 	switch {
-	case err != nil && c.Deadline.IsZero() && ctx.Err() == nil, err == nil && len(list) == 0:
+	case len(list) == 0 && ctx.Err() == nil:
 		return nil, &callError{
 			Code: codes.Unavailable, Reason: "BACKEND_UNREACHABLE", RetryAfter: time.Second, cause: err,
 			Message: fmt.Sprintf("backend %q has no endpoints that are known", f.route.Backend),
 		}
-	case err != nil:
-		return nil, err
+	case len(list) == 0:
+		return nil, ctx.Err()
 	case len(list) > f.cfg.MaxEndpoints:
 		return nil, &callError{
 			Code: codes.FailedPrecondition, Reason: "FAN_OUT_TOO_WIDE",
@@ -121,10 +122,8 @@ func (f *fanOut) callAll(ctx context.Context, c *Call, request mem.BufferSlice, 
 func (f *fanOut) callOne(ctx context.Context, r rpcproxy.Request, request mem.BufferSlice, endpoint string, until time.Time, size *atomic.Int64) (result endpointResult) {
 	result.endpoint = endpoint
 	var err error
-	defer func() { // one more for each endpoint, as this may be a goroutine of its own
-		recoverTo(&err)
-		result.failure = describe(err)
-	}()
+	defer func() { result.failure = describe(err) }()
+	defer recoverTo(&err) // this may be a goroutine of its own
 	if !until.IsZero() {
 		if r.Timeout = time.Until(until); r.Timeout <= 0 {
 			err = &callError{Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED", Message: "the time was up before the endpoint's turn came"}
@@ -212,13 +211,22 @@ func fanOutFailure(results []endpointResult, failed int) *callError {
 		switch r := &results[i]; {
 		case r.failure == nil:
 		case f.Code == codes.OK:
-			f.Code, f.RetryAfter, first = r.failure.Code, r.failure.RetryAfter, r.endpoint+": "+r.failure.Code.String()
+			f.Code, f.RetryAfter, f.cause = r.failure.Code, r.failure.RetryAfter, r.failure
+			first = r.endpoint + ": " + r.failure.Code.String()
 		case f.Code != r.failure.Code:
 			f.Code = codes.Unavailable
+		}
+		if r := results[i].failure; r != nil && isPanic(r) {
+			f.cause = r // for the log, whichever it was
 		}
 	}
 	f.Message = fmt.Sprintf("the call failed at %d of %d endpoints, first at %s", failed, len(results), first)
 	return f
+}
+
+func isPanic(err error) bool {
+	_, ok := errors.AsType[*panicError](err)
+	return ok
 }
 
 // maxResultTexts bounds what trailers tell of a call's endpoints, in bytes:
