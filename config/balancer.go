@@ -49,8 +49,8 @@ type Subset struct {
 type Match map[string]string
 
 // Canary sends some calls to some endpoints. Of several, the first whose
-// conditions hold decides. The endpoints of later ones are left to them: calls
-// that no canary takes go to endpoints that no canary names.
+// conditions hold decides. Calls that no canary takes go to endpoints that no
+// canary names.
 type Canary struct {
 	// Which endpoints, by their metadata from discovery: {version: v2}.
 	Match Match `yaml:"match" jsonschema:"required"`
