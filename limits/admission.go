@@ -13,8 +13,8 @@ import (
 type Load struct {
 	// How long that was.
 	Elapsed time.Duration
-	// The share of its own processors that it used, 0 to 1 or a little more. What
-	// others use is not in it.
+	// The share of its own processors that it used, 0 to 1. What others use is not
+	// in it.
 	CPU float64
 	// How long its goroutines waited, on average, each time before they ran.
 	QueueDelay time.Duration
@@ -45,7 +45,7 @@ const (
 	// What ends is what can be served. To admit a tenth less drains the queue that
 	// there is; to go on down until it is drained would serve nobody.
 	drains = 0.9
-	smooth = 0.3 // the weight of one tick in rates and in CPU
+	smooth = 0.3 // the weight of one tick in rates
 )
 
 // admission is the state of an Overload's Adjust. Rates are calls a tick.
@@ -56,7 +56,7 @@ type admission struct {
 	seen  [cellCount][priorities]uint32  // the cells' arrived, the last time
 	rates [cellCount][priorities]float64 // smoothed
 
-	cpu      float64 // smoothed
+	cpu      float64
 	delay    time.Duration
 	inFlight int
 	admitted float64 // smoothed
@@ -91,8 +91,7 @@ func (o *Overload) Adjust(l Load) {
 	a.admitted += weight * (admitted - a.admitted)
 	a.done += weight * (admitted - float64(now-a.inFlight)/ticks - a.done)
 	a.inFlight = now
-	a.cpu += weight * (l.CPU - a.cpu)
-	a.delay = l.QueueDelay
+	a.cpu, a.delay = l.CPU, l.QueueDelay
 
 	if a.overloaded(l) {
 		a.over++
@@ -206,7 +205,7 @@ func fairShare(demands []demand, left float64) float64 {
 type Status struct {
 	// Calls in flight.
 	InFlight int `json:"in_flight"`
-	// The share of its own processors that the gateway uses, smoothed.
+	// The share of its own processors that the gateway uses.
 	CPU float64 `json:"cpu"`
 	// How long goroutines wait, each time before they run.
 	QueueDelay time.Duration `json:"queue_delay"`

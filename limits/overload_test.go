@@ -359,8 +359,10 @@ func TestSignsSwitchedOff(t *testing.T) {
 func TestSomeAreAlwaysAdmitted(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t, 1)
-	p.own = 1
 	a := source{"a", Normal}
+	p.own = 0.5
+	p.run(20, map[source]int{a: 300})
+	p.own = 1
 	p.run(100, map[source]int{a: 300})
 	p.run(200, map[source]int{a: 300})
 	if got := p.share(a); got < 0.08 || got > 0.12 {

@@ -22,22 +22,27 @@ type CPU struct {
 	own, cgroup usage
 }
 
-// usage is processor time, at the last measurement.
+// usage is processor time, at the last measurement and fading over those before.
 type usage struct {
 	at   time.Time
 	used time.Duration
+
+	spent, passed float64 // seconds
 }
 
-// share takes in a measurement and tells how much of allowed was used since the
-// last one.
+// share takes in a measurement and tells how much of allowed was used of late. The
+// two are summed up apart: the clock may be read long after the other where the
+// process has to wait, and what one interval has too much the next has too little.
 func (u *usage) share(at time.Time, used time.Duration, allowed float64) float64 {
-	last := *u
-	*u = usage{at, used}
-	took := at.Sub(last.at).Seconds()
-	if last.at.IsZero() || took <= 0 || used < last.used {
+	if !u.at.IsZero() {
+		u.spent = fading*u.spent + max(0, used-u.used).Seconds()
+		u.passed = fading*u.passed + at.Sub(u.at).Seconds()
+	}
+	u.at, u.used = at, used
+	if u.passed <= 0 {
 		return 0
 	}
-	return (used - last.used).Seconds() / took / allowed
+	return min(1, u.spent/u.passed/allowed)
 }
 
 // NewCPU makes a CPU that measures from now on.
@@ -47,8 +52,8 @@ func NewCPU() *CPU {
 	return c
 }
 
-// Share is the share that was used since it was last asked, 0 to 1. It may be a
-// little more, as quotas are kept over periods of their own.
+// Share is the share that was used of late, 0 to 1: since it was last asked, and,
+// less and less, before.
 func (c *CPU) Share() float64 {
 	share := c.own.share(c.now(), ownTime(), float64(runtime.GOMAXPROCS(0)))
 	if c.group == nil {

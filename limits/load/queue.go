@@ -15,9 +15,10 @@ type Queue struct {
 	waits, waited float64 // how many there were, and seconds, both fading
 }
 
-// fading is what is left of earlier waits when Queue.Mean is asked again. The
-// runtime looks at one wait in eight, and at few of them while the process is kept
-// from running, so that a single interval says little.
+// fading is what is left of earlier measurements when another is made. The runtime
+// looks at one wait in eight, and at few of them while the process is kept from
+// running, and quotas are kept over periods of their own, so that a single interval
+// says little.
 const fading = 0.7
 
 // NewQueue makes a Queue that measures from now on.
