@@ -25,7 +25,7 @@ func TestEtcdDiskFull(t *testing.T) {
 	cli := etcd.Client()
 	backend := func(name string) *ledger.Backend {
 		addr := gatewaytest.FreeAddress(t)
-		return ledger.Start(t, ledger.Options{Name: name, Addr: addr, Args: []string{"--etcd", etcd.Endpoint, "--advertise", addr}})
+		return ledger.Start(t, ledger.Options{Name: name, Addr: addr, Args: []string{"--etcd", etcd.Endpoint, "--advertise", addr, "--ttl", "2s"}})
 	}
 	one := backend("e0")
 	awaitRegistered(t, cli, "ledger.rpc", 1)
@@ -45,7 +45,7 @@ func TestEtcdDiskFull(t *testing.T) {
 	other := r.beside(t, config) // which starts with etcd as it is
 	must(t, other.posting(other.http1, other.app, other.token, "/v1/entries", `{"tag": "other"}`))
 	// For longer than an entry outlives its server: leases are kept alive.
-	stays(t, 11*time.Second, callers.unharmed)
+	stays(t, 4*time.Second, callers.unharmed)
 	awaitRegistered(t, cli, "ledger.rpc", 1)
 
 	makeRoom(t, cli, etcd.Endpoint)

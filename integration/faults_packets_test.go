@@ -23,13 +23,6 @@ func inNetwork(t *testing.T, n int, settings string, args ...string) (*ledgerRig
 	return beforeLedgers(t, append(backends, startLedgers(t, n, args...)[1:]...), settings), network
 }
 
-// Packets vanish: keepalive finds out, as it does behind a proxy.
-func TestHalfOpenConnection(t *testing.T) {
-	t.Parallel()
-	r, network := inNetwork(t, 1, pinging, "--work", "40s")
-	foundByKeepalive(t, r, network.Silence, network.Restore)
-}
-
 // All packets to and from one endpoint of three vanish for a while, and it comes
 // back with its connections as they were: no call that may be repeated is lost,
 // few wait for an attempt's time to run out, none that may not is executed twice.

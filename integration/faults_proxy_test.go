@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/ledger"
 	"github.com/rpcgate/rpcgate/integration/ledger/ledgerpb"
+	"github.com/rpcgate/rpcgate/integration/netns"
 )
 
 // Faults of the network between a gateway and its endpoints, by a proxy: these
@@ -41,7 +43,7 @@ func TestEndpointWithLatency(t *testing.T) {
 	proxies[0].Delay(150*time.Millisecond, 50*time.Millisecond)
 	callers.awaitMore(300) // it takes some calls to notice
 	r.since()
-	callers.awaitMore(2000)
+	callers.awaitMore(1000)
 	times, shares := r.since()
 	if shares["e0"] > 0.1 {
 		t.Errorf("%.1f %% of the calls went to the slow endpoint", 100*shares["e0"])
@@ -119,38 +121,54 @@ const (
 
 // A connection that is half open is found by keepalive: the call that waits on it
 // ends after keepalive_time and keepalive_timeout, long before its own limit, and
-// the next one has a new connection.
-func TestHalfOpenConnectionBehindProxy(t *testing.T) {
+// the next one has a new connection. By a proxy that swallows what is said, and,
+// with the rights for it, by packets that vanish; both at once, as it takes a
+// while.
+func TestHalfOpenConnection(t *testing.T) {
 	t.Parallel()
 	r, proxies := behindProxies(t, 1, pinging, "--work", "40s")
-	foundByKeepalive(t, r, proxies[0].Silence, proxies[0].Restore)
+	ways := map[string]*halfOpen{"a proxy": openHalf(t, r, proxies[0].Silence, proxies[0].Restore)}
+	if netns.Allowed() {
+		r, network := inNetwork(t, 1, pinging, "--work", "40s")
+		ways["packets"] = openHalf(t, r, network.Silence, network.Restore)
+	} else {
+		t.Log("without root: no test of packets")
+	}
+	for name, way := range ways {
+		err := waitFor(t, way.ended, "the call's end")
+		if took := time.Since(way.began); took > keepaliveTime+keepaliveTimeout+slack {
+			t.Errorf("%s: the half-open connection was found after %v", name, took)
+		}
+		if reasonFor(err) != "BACKEND_UNREACHABLE" {
+			t.Errorf("%s: the call ended with %v", name, err)
+		}
+		way.restore()
+		follows(t, way.rig, way.rig.backends[0])
+	}
 }
 
-// foundByKeepalive has a call that is under way fall silent.
-func foundByKeepalive(t *testing.T, r *ledgerRig, silence, restore func()) {
+// halfOpen is a call that is under way on a connection that has fallen silent.
+type halfOpen struct {
+	rig     *ledgerRig
+	restore func()
+	began   time.Time
+	ended   chan error
+}
+
+func openHalf(t *testing.T, r *ledgerRig, silence, restore func()) *halfOpen {
 	t.Helper()
-	b := r.backends[0]
-	ended := make(chan error, 1)
+	h := &halfOpen{rig: r, restore: restore, ended: make(chan error, 1)}
 	ctx := limited(t)
-	go func() { ended <- r.looking()(ctx) }()
+	go func() { h.ended <- r.looking()(ctx) }()
 	gatewaytest.Eventually(t, func() error {
-		if len(b.Journal()) == 0 {
-			return fmt.Errorf("the call has not come")
+		if len(r.backends[0].Journal()) == 0 {
+			return errors.New("the call has not come")
 		}
 		return nil
 	})
 	silence()
-	began := time.Now()
-	err := <-ended
-	took := time.Since(began)
-	if reasonFor(err) != "BACKEND_UNREACHABLE" {
-		t.Errorf("the call ended with %v", err)
-	}
-	if took > keepaliveTime+keepaliveTimeout+slack {
-		t.Errorf("the half-open connection was found after %v", took)
-	}
-	restore()
-	follows(t, r, b)
+	h.began = time.Now()
+	return h
 }
 
 // follows waits until a call reaches a backend again; these take longer than

@@ -29,21 +29,28 @@ func Run(tb testing.TB, o Options) {
 	l := newLoad(tb, s)
 
 	calls := l.runFor(idle, o.Pace)
+	s.allWell(calls, "before the first fault")
 	l.rest()
 	before := s.holdings()
 
 	calls = append(calls, s.underFaults(l, schedule, o)...)
 
 	after := l.runFor(idle, o.Pace)
-	for _, c := range after { // whatever may be repeated or not
-		if c.err != nil {
-			tb.Errorf("failed though all faults are over: %v", c)
-		}
-	}
+	s.allWell(after, "though all faults are over")
 	calls = append(calls, after...)
 	l.rest()
 	s.awaitNoLeaks(before)
 	s.settle(calls)
+}
+
+// allWell checks that no call failed, whether it may be repeated or not.
+func (s *system) allWell(calls []*call, when string) {
+	s.tb.Helper()
+	for _, c := range calls {
+		if c.err != nil {
+			s.tb.Errorf("failed %s: %v", when, c)
+		}
+	}
 }
 
 // underFaults runs the load while the schedule befalls the system.

@@ -26,11 +26,14 @@ type Network struct {
 	holder *process.Process
 }
 
+// Allowed tells whether this user may make networks.
+func Allowed() bool { return os.Geteuid() == 0 }
+
 // New makes a network. Without root it skips the test: that alone is no reason
 // to fail; missing tools are.
 func New(tb testing.TB) *Network {
 	tb.Helper()
-	if os.Geteuid() != 0 {
+	if !Allowed() {
 		tb.Skip("network namespaces and iptables need root; the tests with a proxy's faults run without")
 	}
 	for _, program := range []string{"ip", "iptables", "nsenter", "unshare"} {

@@ -30,6 +30,7 @@ type options struct {
 	name, listen, journal   string
 	etcd, key, advertise    string
 	work, acceptAfter, gone time.Duration
+	ttl                     time.Duration
 }
 
 func main() {
@@ -40,6 +41,7 @@ func main() {
 	flag.StringVar(&o.etcd, "etcd", "", "`host:port` of the etcd to register in; empty: do not register")
 	flag.StringVar(&o.key, "key", "ledger.rpc", "the `key` to register under")
 	flag.StringVar(&o.advertise, "advertise", "", "`host:port` to register")
+	flag.DurationVar(&o.ttl, "ttl", 0, "how long its entry outlives it; 0: discovery's default")
 	flag.DurationVar(&o.work, "work", 0, "how long a call takes")
 	flag.DurationVar(&o.acceptAfter, "accept-after", 0, "how long connections wait until they are served")
 	flag.DurationVar(&o.gone, "gone", 0, "how long after its deregistration it goes on, so that everybody hears of it")
@@ -98,7 +100,7 @@ func register(ctx context.Context, o options) error {
 	}
 	defer cli.Close() //nolint:errcheck // the entry is gone by then, and nothing else is kept
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	entry, err := discovery.NewRegistration(cli, discovery.RegisterOptions{Key: o.key, Address: o.advertise}, log)
+	entry, err := discovery.NewRegistration(cli, discovery.RegisterOptions{Key: o.key, Address: o.advertise, TTL: o.ttl}, log)
 	if err != nil {
 		return err
 	}
