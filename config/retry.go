@@ -5,7 +5,7 @@ import "time"
 // Retry says when a call is tried again. Nothing of a call that may not be
 // repeated is ever sent twice; what reached no backend may always be repeated.
 type Retry struct {
-	// How many attempts a call may have in all; 1: none is repeated.
+	// How many attempts a call may have in all, hedges among them; 1: none is repeated.
 	MaxAttempts int `yaml:"max_attempts" default:"3" min:"1" max:"10"`
 	// The codes of a backend after which an idempotent call is tried again. RESOURCE_EXHAUSTED only where the backend
 	// says when.
@@ -14,9 +14,10 @@ type Retry struct {
 	Backoff time.Duration `yaml:"backoff" default:"25ms" min:"1ms"`
 	// The longest pause.
 	MaxBackoff time.Duration `yaml:"max_backoff" default:"1s" min:"1ms"`
-	// How long one attempt may take, within the call's own limit; 0: all that is left of it.
+	// How long one attempt at a unary call may take, within the call's own limit; 0: all that is left of it. One that
+	// takes longer counts against its endpoint, and is followed by another if the call may be repeated.
 	AttemptTimeout time.Duration `yaml:"attempt_timeout" default:"0s"`
-	// How much of the messages of a caller that streams is kept so that they can be sent again.
+	// How much of the messages of a caller that streams is kept, until it is answered, so that they can be sent again.
 	ReplaySize Size `yaml:"replay_size" default:"64KiB" max:"16MiB"`
 	// How many attempts there may be beyond the calls' first ones.
 	Budget RetryBudget `yaml:"budget"`
@@ -26,9 +27,9 @@ type Retry struct {
 
 // RetryBudget bounds what retries and hedges add to a backend's load, over all its callers.
 type RetryBudget struct {
-	// Their share of the calls.
+	// Their share of the calls of the last ten seconds or so.
 	Ratio float64 `yaml:"ratio" default:"0.2" max:"1"`
-	// How many a second there may be however few calls there are.
+	// How many a second there may be besides, however few calls there are.
 	MinPerSecond float64 `yaml:"min_per_second" default:"3" max:"1000"`
 }
 

@@ -52,6 +52,7 @@ func (v *validator) backend(b *Backend, section string) {
 	v.services(b, section)
 	v.timeouts(b, section)
 	v.breaker(&b.Breaker, section+".breaker")
+	v.retry(&b.Retry, section+".retry")
 	v.concurrency(&b.Concurrency, section+".concurrency")
 	v.headers(&b.Headers, section+".headers")
 	v.canaries(b.Canary, section+".canary")

@@ -39,6 +39,7 @@ func (c *Config) Warnings(now time.Time) Faults {
 		v.insecure(b.TLS, section+".tls")
 		v.warnBalancer(b, section)
 		v.warnEjection(b, section)
+		v.warnRetry(b, section+".retry")
 		v.warnBreaker(&b.Breaker, section+".breaker")
 		v.warnConcurrency(&b.Concurrency, section+".concurrency")
 		if b.Auth == "none" {
