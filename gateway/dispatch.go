@@ -25,7 +25,6 @@ type dispatched struct {
 	show     callInfo      // dispatch
 	fallback fallbackKind  // fallback: what answered in the backend's place
 	age      time.Duration // fallback: of a last good answer
-	results  []string      // fan out: for trailers
 	begun    bool          // SendHeader: the caller was given a header
 }
 

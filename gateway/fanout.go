@@ -166,9 +166,7 @@ func (f *fanOut) answer(c *Call, results []endpointResult) error {
 		c.traffic.out.Add(int64(len(results[i].answer)))
 	}
 	if all, ok := c.peer.(allAnswerer); ok {
-		if err := all.sendAll(results, failure); err != nil {
-			return &rpcproxy.ExchangeError{Err: err}
-		}
+		all.sendAll(results, failure)
 		if failure == nil {
 			return sendHeaderOf(c)
 		}

@@ -15,25 +15,20 @@ import (
 type allAnswerer interface {
 	// sendAll keeps the answer that lists all results. failure is that of the
 	// call as a whole; nil: it is a success.
-	sendAll(results []endpointResult, failure *callError) error
+	sendAll(results []endpointResult, failure *callError)
 }
 
 // sendAll makes the answer {"endpoints": [{"endpoint", "code", "response"},
 // {"endpoint", "code", "message"}]}. A failed call's has its status before that,
 // as errors in the form of google.rpc.Status have it.
-func (p *jsonPeer) sendAll(results []endpointResult, failure *callError) error {
+func (p *jsonPeer) sendAll(results []endpointResult, failure *callError) {
 	pool := p.front.buffers
 	out := pool.room(256 * len(results))
-	var err error
-	if *out, err = p.appendAll(*out, results, failure); err != nil {
-		pool.Put(out)
-		return err
-	}
+	*out = p.appendAll(*out, results, failure)
 	p.answer, p.lists = out, true
-	return nil
 }
 
-func (p *jsonPeer) appendAll(dst []byte, results []endpointResult, failure *callError) (_ []byte, err error) {
+func (p *jsonPeer) appendAll(dst []byte, results []endpointResult, failure *callError) []byte {
 	before, after := p.front.errorFormat(p.match.Route).wrap()
 	if failure != nil {
 		before, after = "", ""
@@ -52,23 +47,22 @@ func (p *jsonPeer) appendAll(dst []byte, results []endpointResult, failure *call
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		if dst, err = p.appendResult(dst, &results[i]); err != nil {
-			return dst, err
-		}
+		dst = p.appendResult(dst, &results[i])
 	}
 	dst = append(dst, "]}"...)
-	return append(dst, after...), nil
+	return append(dst, after...)
 }
 
-func (p *jsonPeer) appendResult(dst []byte, r *endpointResult) (_ []byte, err error) {
+func (p *jsonPeer) appendResult(dst []byte, r *endpointResult) []byte {
 	dst = append(dst, `{"endpoint":`...)
 	dst = appendText(dst, r.endpoint)
 	failure := r.failure
 	start := len(dst)
 	if failure == nil {
+		var err error
 		dst = append(dst, `,"code":"OK","response":`...)
 		if dst, err = p.appendResponse(dst, r.answer); err == nil {
-			return append(dst, '}'), nil
+			return append(dst, '}')
 		}
 		dst = dst[:start] // an answer that has no form as JSON
 		failure = describe(err)
@@ -81,7 +75,7 @@ func (p *jsonPeer) appendResult(dst []byte, r *endpointResult) (_ []byte, err er
 		dst = append(dst, `,"reason":`...)
 		dst = appendText(dst, failure.Reason)
 	}
-	return append(dst, '}'), nil
+	return append(dst, '}')
 }
 
 // appendResponse appends one endpoint's response. Raw data is shown as the
@@ -102,4 +96,4 @@ func (p *jsonPeer) appendResponse(dst, wire []byte) ([]byte, error) {
 	return t.AppendResponse(dst, wire)
 }
 
-func codeName(code codes.Code) string { return rpccode.Code(code).String() } //nolint:gosec // codes are small
+func codeName(code codes.Code) string { return rpccode.Code(code).String() }
