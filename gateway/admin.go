@@ -23,8 +23,8 @@ import (
 type readiness struct{ on atomic.Bool }
 
 // newAdminServer makes the operators' server: metrics, health, profiles, the
-// documentation of the routes. It authenticates nobody; the config says to keep
-// it private.
+// backends and their breakers, the documentation of the routes. It authenticates
+// nobody; the config says to keep it private.
 func newAdminServer(g *Gateway, cfg config.Admin, metrics prometheus.Gatherer, log *slog.Logger) (*http.Server, error) {
 	mux := http.NewServeMux()
 	docs, err := newAdminDocs(g)
@@ -41,6 +41,9 @@ func newAdminServer(g *Gateway, cfg config.Admin, metrics prometheus.Gatherer, l
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	mux.HandleFunc("GET /readyz", g.serveReady)
+	mux.HandleFunc("GET /backends", g.serveBackends)
+	mux.HandleFunc("GET /backends/{name}", g.serveBackend)
+	mux.HandleFunc("POST /backends/{name}/breakers", g.serveBreakerOrder)
 	if cfg.Debug {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

@@ -55,7 +55,7 @@ telemetry         <- config
                      # rooms take a Registerer and a Logger, never telemetry
 gateway/wire      <-
                      # framing and protocol texts are readers, writers and bytes
-gateway           <- auth config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/fleet telemetry transcode
+gateway           <- auth config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
 cmd/gateway       <- auth config discovery examples/shop/shopserver gateway gateway/wire openapi routes rpcproxy rpcproxy/balancer telemetry
                      # wires everything; the shop is there for 'gateway demo'

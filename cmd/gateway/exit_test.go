@@ -63,6 +63,24 @@ func TestExitStatus(t *testing.T) {
 		{"demo --http nonsense", exitUsage, `--http: "nonsense" is not host:port`},
 		{"demo --admin localhost:", exitUsage, `--admin: "localhost:" is not host:port`},
 		{"demo --env-file no/such/folder/demo.env --http 127.0.0.1:0 --grpc 127.0.0.1:0 --admin 127.0.0.1:0", exitFailed, "env file"},
+		{"backends --admin 127.0.0.1:1", exitFailed, "asking the gateway"},
+		{"backends --admin localhost", exitUsage, `--admin: "localhost" is not host:port`},
+		{"backends a b", exitUsage, `unexpected argument "b"`},
+		{"backends -c x.yaml --admin 127.0.0.1:1", exitUsage, "not both"},
+		{"backends -c no-such-file.yaml", exitFailed, "no-such-file.yaml"},
+		{"backends --timeout 0s", exitUsage, "--timeout must be positive"},
+		{"backends --output yaml", exitUsage, "must be text or json"},
+		{"breaker", exitUsage, "gateway breaker: a command is missing"},
+		{"breaker shut", exitUsage, `unknown command "shut"`},
+		{"breaker opne", exitUsage, `did you mean "open"?`},
+		{"breaker open --method a.B/C", exitUsage, "--backend is missing"},
+		{"breaker close --backend b", exitUsage, "--method is missing"},
+		{"breaker open --backend b --method a.B/C --for 0s", exitUsage, "--for must be positive"},
+		{"breaker open --backend b --method a.B/C --for 1d", exitUsage, "; write hours: 24h"},
+		{"breaker open --backend b --method a.B/C --app a.b", exitUsage, "--app: the app id has"},
+		{"breaker open --backend b --method a.B/C --app=", exitUsage, "--app is missing"},
+		{"breaker auto --backend b --method a.B/C --for 1s", exitUsage, "unknown flag: --for"},
+		{"breaker auto --backend b --method a.B/C --admin 127.0.0.1:1", exitFailed, "asking the gateway"},
 		{"health --admin 127.0.0.1:1", exitFailed, "asking the gateway"},
 		{"health --admin nonsense::", exitUsage, "is not host:port"},
 		{"health --admin localhost", exitUsage, `--admin: "localhost" is not host:port`},
@@ -91,6 +109,7 @@ func TestHelpHasAnExample(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"", "serve", "demo", "check", "routes", "token", "token issue", "token list", "token rotate", "token revoke", "version", "health",
+		"backends", "breaker", "breaker open", "breaker close", "breaker auto",
 	} {
 		var stdout, stderr bytes.Buffer
 		if got := runHere(t.Context(), &stdout, &stderr, append(strings.Fields(args), "--help")...); got != exitOK {
