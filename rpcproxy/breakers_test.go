@@ -209,7 +209,7 @@ func TestForceBreaker(t *testing.T) {
 			t.Errorf("the log lacks %q:\n%s", want, &log)
 		}
 	}
-	if err := b.ForceBreaker(BreakerOrder{Method: testMethod, State: new(breaker.State(breaker.HalfOpen))}); err == nil {
+	if err := b.ForceBreaker(BreakerOrder{Method: testMethod, State: new(breaker.HalfOpen)}); err == nil {
 		t.Error("forced half-open")
 	}
 }

@@ -65,7 +65,7 @@ func codeName(code codes.Code) string {
 	if int(code) >= codeCount-1 {
 		return "OTHER"
 	}
-	return rpccode.Code(code).String() //nolint:gosec // gRPC's codes fit
+	return rpccode.Code(code).String()
 }
 
 // limit is how long a call may take at most; 0: as long as the caller gives it.
