@@ -114,8 +114,8 @@ func (c *client) grpcCall(ctx context.Context, a app, r *call) error {
 	}
 }
 
-func (r *call) add(e *ledgerpb.Entry) {
-	r.answers = append(r.answers, entry{e.GetTag(), e.GetEndpoint(), e.GetExecution(), int(e.GetNumber())})
+func (c *call) add(e *ledgerpb.Entry) {
+	c.answers = append(c.answers, entry{e.GetTag(), e.GetEndpoint(), e.GetExecution(), int(e.GetNumber())})
 }
 
 // onceBody keeps net/http from repeating a request by itself: it cannot be read
@@ -156,7 +156,7 @@ func (c *client) httpCall(ctx context.Context, h *http.Client, a app, r *call) e
 }
 
 // read reads the answer to its end, one JSON value a line.
-func (r *call) read(body io.Reader) error {
+func (c *call) read(body io.Reader) error {
 	lines := bufio.NewScanner(body)
 	for lines.Scan() {
 		var line struct {
@@ -169,7 +169,7 @@ func (r *call) read(body io.Reader) error {
 		if line.Error != nil {
 			return fmt.Errorf("the stream ended with %s", line.Error)
 		}
-		r.answers = append(r.answers, line.entry)
+		c.answers = append(c.answers, line.entry)
 	}
 	return lines.Err()
 }

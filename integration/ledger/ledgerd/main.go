@@ -98,7 +98,7 @@ func register(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer cli.Close() //nolint:errcheck // the entry is gone by then, and nothing else is kept
+	defer func() { _ = cli.Close() }() // the entry is gone by then, and nothing else is kept
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	entry, err := discovery.NewRegistration(cli, discovery.RegisterOptions{Key: o.key, Address: o.advertise, TTL: o.ttl}, log)
 	if err != nil {
