@@ -140,11 +140,15 @@ func (s *schemas) answer(r *routes.Route, errors string) object {
 			schema = nullable(schema)
 		}
 	}
-	if isRaw(r, message) {
+	toAll := r.FanOut != nil && r.Errors != errorsConnect
+	if isRaw(r, message) && !toAll {
 		return object{{"description", "The body as the backend gives it, of its media type."}, {"content", object{{mediaAny, object{}}}}}
 	}
 	if schema == nil {
 		schema = s.message(output)
+	}
+	if toAll {
+		schema = resultsOf(schema)
 	}
 	if errors == errorsEnvelope {
 		schema = envelopeOf(schema)
@@ -160,6 +164,18 @@ func (s *schemas) answer(r *routes.Route, errors string) object {
 			{mediaEvents, mediaOf(schema)},
 		}},
 	}
+}
+
+// resultsOf is what a route to all endpoints answers, whose responses each are as
+// the schema says. A failed call's has the status before it.
+func resultsOf(schema object) object {
+	text := object{{"type", "string"}}
+	result := object{{"type", "object"}, {"properties", object{
+		{"endpoint", text}, {"code", text}, {"response", schema}, {"message", text}, {"reason", text},
+	}}, {"required", texts("endpoint", "code")}}
+	return object{{"type", "object"}, {"properties", object{
+		{"endpoints", object{{"type", "array"}, {"items", result}}},
+	}}, {"required", texts("endpoints")}}
 }
 
 func mediaOf(schema object) object { return object{{"schema", schema}} }
