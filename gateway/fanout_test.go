@@ -115,27 +115,31 @@ func TestFanOutIsBounded(t *testing.T) {
 		})
 	})
 	t.Run("in what it keeps", func(t *testing.T) {
-		f := &fleetOf{list: endpointsUpTo(20), size: 1 << 20}
-		call, _ := newTestFanOut(t, f, func(c *config.FanOut) { c.Require, c.Concurrency = "any", 1 })
-		p, err := call()
-		if err != nil || len(p.messages) != 1 {
-			t.Fatal(err)
-		}
-		ok := slices.IndexFunc(p.trailer[keyResults], func(s string) bool { return strings.HasSuffix(s, " RESOURCE_EXHAUSTED") })
-		if ok != 15 {
-			t.Errorf("%d answers were kept: %v", ok, p.trailer[keyResults])
-		}
+		synctest.Test(t, func(t *testing.T) {
+			f := &fleetOf{list: endpointsUpTo(20), size: 1 << 20}
+			call, _ := newTestFanOut(t, f, func(c *config.FanOut) { c.Require, c.Concurrency = "any", 1 })
+			p, err := call()
+			if err != nil || len(p.messages) != 1 {
+				t.Fatal(err)
+			}
+			ok := slices.IndexFunc(p.trailer[keyResults], func(s string) bool { return strings.HasSuffix(s, " RESOURCE_EXHAUSTED") })
+			if ok != 15 {
+				t.Errorf("%d answers were kept: %v", ok, p.trailer[keyResults])
+			}
+		})
 	})
 	t.Run("in what it tells", func(t *testing.T) {
-		call, _ := newTestFanOut(t, &fleetOf{list: endpointsUpTo(1000)}, func(c *config.FanOut) { c.MaxEndpoints = 1000 })
-		p, err := call()
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts := p.trailer[keyResults]
-		if last := texts[len(texts)-1]; last != fmt.Sprintf("and %d more", 1001-len(texts)) || len(strings.Join(texts, "")) > maxResultTexts+32 {
-			t.Errorf("%d texts, the last is %q", len(texts), last)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			call, _ := newTestFanOut(t, &fleetOf{list: endpointsUpTo(1000)}, func(c *config.FanOut) { c.MaxEndpoints = 1000 })
+			p, err := call()
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts := p.trailer[keyResults]
+			if last := texts[len(texts)-1]; last != fmt.Sprintf("and %d more", 1001-len(texts)) || len(strings.Join(texts, "")) > maxResultTexts+32 {
+				t.Errorf("%d texts, the last is %q", len(texts), last)
+			}
+		})
 	})
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
@@ -139,7 +141,11 @@ func TestDirectConnsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config.DefaultBackend("b")
 		cfg.Endpoints = []string{"h:1"}
-		b, err := New(cfg, Options{})
+		unanswered := func(ctx context.Context, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		b, err := New(cfg, Options{dialOptions: []grpc.DialOption{grpc.WithContextDialer(unanswered)}})
 		if err != nil {
 			t.Fatal(err)
 		}
