@@ -43,6 +43,9 @@ type Subset struct {
 	// What tells this gateway from the others; empty: a random name, which gives another subset at each start, and when
 	// a reload changes the backend. ${HOSTNAME} keeps it over restarts.
 	ID string `yaml:"id"`
+	// The number of this gateway, where all those that call the endpoints are numbered from 0 without gaps, as the pods
+	// of a StatefulSet are: all endpoints get the same number of gateways then. Empty: they are not.
+	Number string `yaml:"number"`
 }
 
 // Match picks endpoints by their metadata: all keys must have the values given.

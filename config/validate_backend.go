@@ -58,6 +58,7 @@ func (v *validator) backend(b *Backend, section string) {
 	v.canaries(b.Canary, section+".canary")
 	v.balancer(&b.Balancer, section+".balancer")
 	v.ejection(&b.Ejection, section+".ejection")
+	v.subset(&b.Balancer.Subset, section+".balancer.subset")
 	// grpc-go raises a shorter one to this, and says so only in its own log.
 	const shortest = 10 * time.Second
 	if t := b.Conn.KeepaliveTime; t > 0 && t < shortest {

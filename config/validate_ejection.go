@@ -1,6 +1,17 @@
 package config
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
+
+func (v *validator) subset(s *Subset, section string) {
+	if key := section + ".number"; s.Number != "" {
+		if _, err := strconv.ParseUint(s.Number, 10, 31); err != nil {
+			v.fault(key, "%s is not a number from 0 up", v.show(key, s.Number))
+		}
+	}
+}
 
 func (v *validator) ejection(e *Ejection, section string) {
 	if e.MaxTime < e.BaseTime {
@@ -20,6 +31,7 @@ func (v *validator) warnEjection(b *Backend, section string) {
 	}
 	idle(b.HealthCheck.Mode == "off" && b.HealthCheck.Service != "", ".health_check.service", "endpoints are not asked, as mode says")
 	idle(b.Balancer.Subset.ID != "" && b.Balancer.Subset.Size == 0, ".balancer.subset.id", "without subset.size all endpoints are called")
+	idle(b.Balancer.Subset.Number != "" && b.Balancer.Subset.Size == 0, ".balancer.subset.number", "without subset.size all endpoints are called")
 	why := ""
 	switch {
 	case strings.HasPrefix(b.Target, "xds:"):

@@ -23,6 +23,8 @@ func TestEjectionFaults(t *testing.T) {
 		"ejection: {success_deviations: .nan}": "success_deviations: \".nan\" is not a number",
 		"health_check: {mode: on}":             "health_check.mode: ",
 		"balancer: {subset: {size: -1}}":       "subset.size: is too small",
+		"balancer: {subset: {number: web-3}}":  "subset.number: \"web-3\" is not a number from 0 up",
+		"balancer: {subset: {number: '-1'}}":   "subset.number: \"-1\" is not a number",
 	} {
 		checkFaults(t, faultsOf(t, minimal+"    "+text+"\n"), []string{want})
 	}
@@ -34,6 +36,7 @@ func TestEjectionWarnings(t *testing.T) {
 		"    ejection: {base_time: 1s, latency_factor: 3}\n    health_check: {service: a.B}\n    balancer: {subset: {size: 9, id: x}}\n": nil,
 		"    health_check: {mode: 'off', service: a.B}\n":                     {"health_check.service: does nothing: endpoints are not asked"},
 		"    balancer: {subset: {id: x}}\n":                                   {"balancer.subset.id: does nothing: without subset.size"},
+		"    balancer: {subset: {number: '3'}}\n":                             {"balancer.subset.number: does nothing: without subset.size"},
 		"    balancer: {policy: pick_first}\n":                                nil,
 		"    balancer: {policy: pick_first}\n    ejection: {base_time: 1s}\n": {"backends[0].ejection: does nothing: pick_first"},
 		"  - {name: b, reflection: true, target: 'xds:///b', ejection: {interval: 1s}, health_check: {service: a.B}}\n": {

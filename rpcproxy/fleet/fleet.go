@@ -54,7 +54,7 @@ type Fleet struct {
 	now    Clock
 	rand   func() uint64
 	policy policy
-	id     string // the gateway's, for subsets
+	part   subsetter
 
 	availability
 	used atomic.Pointer[[]*Endpoint]
@@ -91,7 +91,7 @@ func New(cfg config.Backend, o Options) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{cfg: cfg, now: o.Now, rand: o.Rand, policy: p, all: map[string]*Endpoint{}}
-	f.id = subsetID(cfg.Balancer.Subset, o.Rand)
+	f.part = newSubsetter(cfg.Balancer, o.Rand)
 	f.availability.init(cfg.Ejection, o)
 	f.used.Store(&[]*Endpoint{})
 	return f, nil

@@ -18,7 +18,7 @@ func (f *Fleet) Update(list []Info) []*Endpoint {
 	}
 	before := f.list
 	f.list = slices.Clone(list)
-	list = subset(distinct(list), f.id, f.cfg.Balancer.Subset.Size, f.cfg.Balancer.Zone.Name)
+	list = f.part.of(distinct(list))
 	f.joinLocked(list, before)
 	used := make([]*Endpoint, len(list))
 	for i, info := range list {
