@@ -92,6 +92,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"srve"}, {"serve", "--nothing"}, {"serve"}, {"serve", "x"}, {"token"}, {"token", "isue"}, {"token", "issue"},
 		{"check"}, {"routes"}, {"demo", "x"}, {"token", "list", "--output", "xml"},
+		{"backends", "--admin", "x"}, {"breaker"}, {"breaker", "open"}, {"breaker", "open", "--backend", "x"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			_, stderr, exit := gatewaytest.Run(t, args...)
@@ -103,6 +104,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"serve"}, {"demo"}, {"check"}, {"routes"}, {"token"}, {"token", "issue"}, {"token", "list"},
 		{"token", "rotate"}, {"token", "revoke"}, {"version"}, {"health"},
+		{"backends"}, {"breaker"}, {"breaker", "open"}, {"breaker", "close"}, {"breaker", "auto"},
 	} {
 		stdout, _, exit := gatewaytest.Run(t, append(args, "--help")...)
 		if exit != 0 || !strings.Contains(stdout, "Example") {
