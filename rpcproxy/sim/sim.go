@@ -22,6 +22,7 @@ type Config struct {
 	Gateways, Endpoints int
 	Policy              string // of config.Balancer
 	Subset              int    // endpoints per gateway; 0: all
+	Numbered            bool   // subsets are by the gateways' numbers, not by their ids
 	Scenario            Scenario
 	// How long calls are made, and from when on they are counted.
 	Duration, Warmup time.Duration
@@ -106,6 +107,9 @@ func (w *world) build() error {
 		cfg := config.DefaultBackend("simulated")
 		cfg.Balancer.Policy = w.cfg.Policy
 		cfg.Balancer.Subset = config.Subset{Size: w.cfg.Subset, ID: "gateway-" + strconv.Itoa(i)}
+		if w.cfg.Numbered {
+			cfg.Balancer.Subset.Number = strconv.Itoa(i)
+		}
 		f, err := fleet.New(cfg, fleet.Options{Now: func() time.Duration { return w.now }, Rand: w.random.Uint64})
 		if err != nil {
 			return fmt.Errorf("gateway %d: %w", i, err)

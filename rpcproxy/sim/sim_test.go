@@ -36,6 +36,11 @@ func small(policy string, subset int, s sim.Scenario) sim.Config {
 	}
 }
 
+func numbered(cfg sim.Config) sim.Config {
+	cfg.Numbered = true
+	return cfg
+}
+
 func TestTables(t *testing.T) {
 	t.Parallel()
 	if !*update {
@@ -52,15 +57,14 @@ func TestTables(t *testing.T) {
 	}
 	var rows []sim.Row
 	for _, s := range sim.Scenarios() {
-		for _, subset := range []int{0, 20} {
+		for _, connected := range []sim.Config{{}, {Subset: 20}, {Subset: 20, Numbered: true}} {
 			for _, policy := range sim.Policies() {
-				cfg := sim.Config{
-					Gateways: 1000, Endpoints: 1000, Policy: policy, Subset: subset, Scenario: s,
-					Duration: 40 * time.Second, Warmup: 20 * time.Second, Seed: 1,
-				}
+				cfg := connected
+				cfg.Gateways, cfg.Endpoints, cfg.Policy, cfg.Scenario = 1000, 1000, policy, s
+				cfg.Duration, cfg.Warmup, cfg.Seed = 40*time.Second, 20*time.Second, 1
 				began := time.Now()
 				rows = append(rows, sim.Row{Config: cfg, Result: run(t, cfg)})
-				t.Logf("%s, %s, subset %d: %v", s.Name, policy, subset, time.Since(began))
+				t.Logf("%s, %s, subset %d: %v", s.Name, policy, cfg.Subset, time.Since(began))
 			}
 		}
 	}
@@ -101,8 +105,11 @@ func TestPolicies(t *testing.T) {
 			{"even load", small(policy, 0, well), "round_robin weighted_round_robin least_request p2c_ewma", func(r sim.Result) error {
 				return above("busiest / mean", r.Max, 1.3)
 			}},
-			{"even load by subsets", small(policy, 10, well), "round_robin weighted_round_robin least_request p2c_ewma", func(r sim.Result) error {
+			{"even load by numbered subsets", numbered(small(policy, 10, well)), "round_robin weighted_round_robin least_request p2c_ewma", func(r sim.Result) error {
 				return above("busiest / mean", r.Max, 1.4)
+			}},
+			{"load by subsets as even as chance", small(policy, 10, well), "round_robin weighted_round_robin least_request p2c_ewma", func(r sim.Result) error {
+				return above("busiest / mean", r.Max, 2.2)
 			}},
 			{"load by capacity", small(policy, 0, mixed), "weighted_round_robin", func(r sim.Result) error {
 				return above("busiest / mean", r.Max, 1.3)

@@ -31,7 +31,10 @@ func Table(rows []Row) string {
 		}
 		subset := "all"
 		if r.Subset > 0 {
-			subset = fmt.Sprint(r.Subset)
+			subset = fmt.Sprintf("%d by id", r.Subset)
+		}
+		if r.Numbered {
+			subset = fmt.Sprintf("%d by number", r.Subset)
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %.2f %% | %s | %s | %.2f | %.2f | %d–%d | %d |\n",
 			r.Policy, subset, 100*float64(r.Failed)/float64(max(r.Calls, 1)), ms(r.P50), ms(r.P99),
