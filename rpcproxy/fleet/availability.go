@@ -32,6 +32,8 @@ type availability struct {
 	panics  atomic.Bool
 	// Before this time no trial is due.
 	trialDue atomic.Int64
+	// A trial failed, and no call has been spared one since.
+	spare atomic.Bool
 	// When endpoints are compared next.
 	sweepDue atomic.Int64
 }

@@ -124,6 +124,7 @@ func (f *Fleet) observeEjected(c *Choice, o Outcome, now time.Duration) {
 				e.times++
 			}
 			f.barLocked(e, now, FailedTrial, fmt.Sprintf("ejection %d", e.times))
+			f.spare.Store(true)
 		}
 		f.settleLocked()
 	})
@@ -191,9 +192,16 @@ func (f *Fleet) othersSucceedLocked(e *Endpoint) bool {
 // time is up, and no other call is trying it out: the index of it; else -1. A
 // call that has failed elsewhere already is none to try things out with. Mostly
 // it is one atomic load.
+//
+// After a trial that failed one call is spared the next one: where a breaker lets
+// a single call through every few seconds, all of them would else be trials of
+// the endpoint that is down, and nobody would notice that the others are well.
 func (f *Fleet) tryOut(c *Choice, candidates []*Endpoint, now time.Duration) int {
 	due := f.trialDue.Load()
 	if int64(now) < due || len(c.Tried) > 0 || !f.trialDue.CompareAndSwap(due, int64(now+trialScan)) {
+		return -1
+	}
+	if f.spare.Swap(false) {
 		return -1
 	}
 	return slices.IndexFunc(candidates, func(e *Endpoint) bool { return e.claimTrial(c, now) })

@@ -241,6 +241,28 @@ func TestStreamAsTrial(t *testing.T) {
 	d.wantEjected("after 4 failures, a header, 4 failures", "")
 }
 
+// A breaker that is open lets a call through now and then. Not all of them may be
+// trials of the endpoint that is down.
+func TestFewCallsAreNotAllTrials(t *testing.T) {
+	t.Parallel()
+	d := newField(t, 3, nil)
+	d.call(0, 5, Failure)
+	trials := 0
+	for range 20 {
+		d.pass(5 * time.Second)
+		c := d.begin()
+		o := Success
+		if c.Endpoint == d.endpoints[0] {
+			trials++
+			o = Failure
+		}
+		d.Done(c, o, 0)
+	}
+	if trials == 0 || trials > 10 {
+		t.Errorf("%d of 20 calls were trials", trials)
+	}
+}
+
 func TestRetriesAreNoTrials(t *testing.T) {
 	t.Parallel()
 	d := newField(t, 3, nil)
