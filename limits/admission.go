@@ -39,9 +39,11 @@ const (
 	decrease    = 0.95 // of what is admitted, in each tick of overload
 	increase    = 1.02 // in each tick without
 	alsoMore    = 0.1  // calls a tick, or few would stay few
-	// Of what was admitted when the overload began, so much is always let through:
-	// where shedding nine calls in ten did not help, the tenth is not the cause.
-	leastAdmitted = 0.1
+	// Of what was served when the overload began, so much is always admitted. To
+	// refuse a small call costs nearly what it costs to serve it: callers who
+	// come back at once when refused keep the delay up whatever is shed, and less
+	// than this would only serve fewer of them.
+	leastAdmitted = 0.5
 	// What ends is what can be served. To admit a tenth less drains the queue that
 	// there is; to go on down until it is drained would serve nobody.
 	drains = 0.9
@@ -102,7 +104,7 @@ func (o *Overload) Adjust(l Load) {
 	case a.target == 0 && a.over < enoughTicks:
 		return
 	case a.target == 0:
-		a.least = leastAdmitted * a.admitted
+		a.least = leastAdmitted * max(0, min(a.admitted, a.done))
 		a.target = max(a.admitted/2, drains*min(a.admitted, a.done))
 	case a.over > 0:
 		a.target = max(decrease*min(a.target, a.admitted), drains*a.done)
