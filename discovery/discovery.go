@@ -1,12 +1,14 @@
 // Package discovery owns where backends are: gRPC resolvers for etcd
-// ([NewEtcd]) and for fixed addresses ([StaticBuilder]), and the registration
-// of a server in etcd ([NewRegistration]). It knows nothing of what is called
-// at the addresses.
+// ([NewEtcd]), Consul ([NewConsul]), Kubernetes ([NewKubernetes]), DNS
+// ([DNSBuilder]) and fixed addresses ([StaticBuilder]), and the registration of
+// a server in etcd ([NewRegistration]). It knows nothing of what is called at
+// the addresses.
 //
-// What it promises of etcd: one watch per key however many ClientConns resolve
-// it; the last good endpoints stay while etcd cannot be asked; a list that
-// turns empty is believed only after a grace period, while the removal of one
-// endpoint among several is seen at once.
+// What it promises of each source: it is asked once for a target however many
+// ClientConns resolve it (etcd by itself, the others by [Share]); the last good
+// endpoints stay while it cannot be asked; a list that turns empty is believed
+// only after a grace period, while the removal of one endpoint among several is
+// seen at once. What endpoints registered with, [Labels] tells.
 package discovery
 
 import (

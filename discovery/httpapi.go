@@ -75,6 +75,7 @@ func (a *httpAPI) renew() error {
 			ForceAttemptHTTP2:      true,
 			HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 			MaxResponseHeaderBytes: 64 << 10,
+			MaxIdleConnsPerHost:    64, // each service's query has a connection, idle between two of them
 			IdleConnTimeout:        time.Minute,
 		},
 		// A redirect would take the token elsewhere.
