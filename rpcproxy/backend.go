@@ -147,7 +147,7 @@ func (b *Backend) Forward(ctx context.Context, r *Request, ex Exchange) error {
 		return err
 	}
 	defer b.bulkhead.limit.Release()
-	c := newCall(b, m, r, ex, ctx)
+	c := newCall(ctx, b, m, r, ex)
 	if !r.ClientStreams {
 		if err := c.receiveOnly(); err != nil {
 			return err

@@ -64,7 +64,7 @@ type limit struct {
 	ofAttempt bool
 }
 
-func newCall(b *Backend, m *method, r *Request, ex Exchange, caller context.Context) *call {
+func newCall(caller context.Context, b *Backend, m *method, r *Request, ex Exchange) *call {
 	c := &call{backend: b, method: m, request: r, ex: ex, caller: caller}
 	c.last = &c.first
 	c.first.call = c

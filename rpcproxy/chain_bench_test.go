@@ -56,7 +56,7 @@ func BenchmarkChain(b *testing.B) {
 								return
 							}
 							for range min(n, batch) {
-								c := newCall(backend, m, &request, ex, ctx)
+								c := newCall(ctx, backend, m, &request, ex)
 								if err := backend.run(ctx, c); err != nil {
 									b.Error(err)
 									return

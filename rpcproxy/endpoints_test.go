@@ -144,7 +144,7 @@ func TestHashHeader(t *testing.T) {
 		"no header":     {Request{Metadata: metadata.Pairs("other", "u"), Credential: Credential{App: "a"}}, "a"},
 		"given by hand": {Request{HashKey: "k", Metadata: metadata.Pairs("user", "u")}, "k"},
 	} {
-		c := newCall(b, nil, &tt.request, nil, t.Context())
+		c := newCall(t.Context(), b, nil, &tt.request, nil)
 		choice := balancer.ChoiceOf(c.first.outgoing(t.Context()))
 		if !choice.Keyed || choice.Key != fleet.HashKey(tt.want) {
 			t.Errorf("%s: keyed %v, %x, want the hash of %q", name, choice.Keyed, choice.Key, tt.want)

@@ -188,7 +188,7 @@ func TestHedgeIsNotFor(t *testing.T) {
 // The delay is what the method's slow calls take.
 func TestHedgeDelayFollowsLatency(t *testing.T) {
 	b := newBackend(t, "127.0.0.1:1", hedging(0), Options{})
-	c := newCall(b, mustMethod(t, b), &Request{Method: testMethod, NoSideEffects: true}, nil, t.Context())
+	c := newCall(t.Context(), b, mustMethod(t, b), &Request{Method: testMethod, NoSideEffects: true}, nil)
 	c.maxAttempts = 2
 	for i := range 1000 {
 		c.method.slow.observe(time.Duration(i%100+1) * time.Millisecond)

@@ -294,7 +294,7 @@ func TestPreviousAttempts(t *testing.T) {
 				r.Metadata = metadata.MD{previousKey: tt.callers}
 			}
 			if tt.refused {
-				c := newCall(b, mustMethod(t, b), r, &exchange{}, testContext(t))
+				c := newCall(testContext(t), b, mustMethod(t, b), r, &exchange{})
 				c.in, c.attempts = message("x"), 1
 				c.first.peer.Addr, c.first.reached = nil, false
 				c.maxAttempts, c.idempotent = 3, true

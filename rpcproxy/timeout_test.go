@@ -48,7 +48,7 @@ func TestRestrict(t *testing.T) {
 				if tt.request > 0 {
 					r.Deadline = time.Now().Add(tt.request)
 				}
-				c := newCall(&Backend{}, &method{}, r, nil, ctx)
+				c := newCall(ctx, &Backend{}, &method{}, r, nil)
 				var got time.Duration
 				err := restrict(tt.reserve, func(ctx context.Context, _ *call) error {
 					if deadline, ok := ctx.Deadline(); ok {
@@ -69,7 +69,7 @@ func TestRestrict(t *testing.T) {
 		})
 	}
 	t.Run("passed", func(t *testing.T) {
-		c := newCall(&Backend{}, &method{}, &Request{Deadline: time.Now().Add(-1)}, nil, t.Context())
+		c := newCall(t.Context(), &Backend{}, &method{}, &Request{Deadline: time.Now().Add(-1)}, nil)
 		err := restrict(0, func(context.Context, *call) error { t.Error("sent"); return nil })(t.Context(), c)
 		var late *TimeoutError
 		if !errors.As(err, &late) || !late.CallerDeadline || !late.Unsent {
@@ -99,7 +99,7 @@ func TestTimeoutText(t *testing.T) {
 			`backend "b" was not called: the caller's deadline passed before the call was sent`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &newCall(&Backend{name: "b"}, nil, nil, nil, t.Context()).first
+			a := &newCall(t.Context(), &Backend{name: "b"}, nil, nil, nil).first
 			a.lease, a.limit = tt.lease, tt.limit
 			a.peer.Addr = &net.TCPAddr{}
 			if got := a.timedOut().Error(); got != tt.want {
@@ -298,7 +298,7 @@ func TestOutcome(t *testing.T) {
 		"revoked":                       {err: local(codes.Unauthenticated, ErrRevoked), want: ignored},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &newCall(nil, nil, &tt.request, nil, t.Context()).first
+			a := &newCall(t.Context(), nil, nil, &tt.request, nil).first
 			a.header, a.limit.byCaller = tt.header, tt.byCaller
 			if !tt.unsent {
 				a.peer.Addr = &net.TCPAddr{}
