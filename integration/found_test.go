@@ -69,7 +69,7 @@ func consulAgent(p *placed) http.HandlerFunc {
 			}
 		}
 		w.Header().Set("X-Consul-Index", fmt.Sprint(version))
-		fmt.Fprint(w, each(`{"Node": {"Address": "203.0.113.1"}, "Service": {"Address": %q, "Port": %s}}`, endpoints))
+		fmt.Fprint(w, each(`{"Node": {"Address": "203.0.113.1"}, "Service": {"Address": %q, "Port": %s, "Meta": {"zone": "z1"}}}`, endpoints))
 	}
 }
 
@@ -84,7 +84,7 @@ func apiServer(p *placed) http.HandlerFunc {
 		slice := func(format string) {
 			_, port, _ := net.SplitHostPort(endpoints[0])
 			fmt.Fprintf(w, format+"\n", fmt.Sprintf(`{"metadata": {"name": "echo-1", "resourceVersion": "%d"}, "addressType": "IPv4", "ports": [{"name": "grpc", "port": %s}], "endpoints": %s}`,
-				version, port, each(`{"addresses": [%q], "nodeName": "node-%s"}`, endpoints)))
+				version, port, each(`{"addresses": [%q], "nodeName": "node-%s", "zone": "z1"}`, endpoints)))
 		}
 		if r.URL.Query().Get("watch") == "" {
 			slice(fmt.Sprintf(`{"metadata": {"resourceVersion": "%d"}, "items": [%%s]}`, version))
@@ -140,6 +140,9 @@ func TestFoundElsewhere(t *testing.T) {
 			comesTo(t, r.echoing(), "OK")
 			callers := startLoad(t, 2, r.echoing(), r.invoking(r.conn))
 			one.awaitCalls(t, 20)
+			if shown := r.AdminGet("/backends"); !strings.Contains(shown, one.Addr) || !strings.Contains(shown, `"zone":"z1"`) {
+				t.Errorf("GET /backends gives %s", shown)
+			}
 			p.set(two.Addr)
 			two.awaitCalls(t, 20)
 			s.CloseClientConnections() // and is asked again
