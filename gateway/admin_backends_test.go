@@ -15,14 +15,12 @@ import (
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes"
 	"github.com/rpcgate/rpcgate/rpcproxy"
-	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
 )
 
 // adminOfShop is the admin port of a gateway with one backend, which does not
 // run, and what it logs.
 func adminOfShop(t *testing.T) (http.Handler, *bytes.Buffer) {
 	t.Helper()
-	balancer.Register()
 	dir := t.TempDir()
 	source := `syntax = "proto3"; package shop; service S { rpc Get(X) returns (X); } message X {}`
 	if err := os.WriteFile(filepath.Join(dir, "s.proto"), []byte(source), 0o600); err != nil {

@@ -4,6 +4,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	balancer.Register() // as main does; gRPC's registry is for nobody else to write to
+	goleak.VerifyTestMain(m)
+}

@@ -27,7 +27,6 @@ import (
 	"github.com/rpcgate/rpcgate/auth"
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/rpcproxy"
-	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
 )
 
 // BenchmarkCall measures a whole small call, over loopback, with its caller and
@@ -153,7 +152,6 @@ func serveGateway(b *testing.B, backend string) (httpAddr, grpcAddr string) {
 	echo.Proto = &config.ProtoSources{Files: []string{"x.proto"}, ImportPaths: []string{dir}}
 	cfg.Backends = []config.Backend{echo}
 	cfg.Routes = []config.Route{{Method: "test.Echo/Unary", HTTP: &config.HTTPRule{Get: "/test.Echo/Unary"}}}
-	balancer.Register()
 	reg := prometheus.NewRegistry()
 	log := slog.New(slog.DiscardHandler)
 	proxy, err := rpcproxy.New(echo, rpcproxy.Options{Registerer: reg, Logger: log})
