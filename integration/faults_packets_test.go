@@ -38,15 +38,12 @@ func TestPacketsVanish(t *testing.T) {
 	awaitCalled(t, r.backends[0], 20)
 	callers.stop()
 	callers.only()
-	times, _ := r.since()
-	if slow := slowerThan(times, 290*time.Millisecond); slow > 40 || slow > len(times)/20 {
-		t.Errorf("%d of %d calls waited for packets that vanished", slow, len(times))
-	}
+	fewWaited(t, r)
 }
 
 // One packet in fifty is lost, in either direction, at one endpoint of three. TCP
-// sends it again: no call is lost, whether it may be repeated or not, and the
-// 95th percentile is what it is without.
+// sends it again: no call is lost, whether it may be repeated or not, and nine
+// calls of ten wait for no packet (TCP does for 200ms at least).
 func TestPacketsLost(t *testing.T) {
 	t.Parallel()
 	r, network := inNetwork(t, 3, "timeout: 5s\nbalancer: {slow_start: 0s}")
@@ -58,8 +55,8 @@ func TestPacketsLost(t *testing.T) {
 	callers.only()
 	r.executedOnce(t)
 	times, _ := r.since()
-	if p95 := percentile(times, 0.95); p95 > 150*time.Millisecond {
-		t.Errorf("a twentieth of the calls took %v or more", p95)
+	if p90 := percentile(times, 0.9); p90 > 200*time.Millisecond {
+		t.Errorf("a tenth of the calls took %v or more", p90)
 	}
 }
 
@@ -68,7 +65,7 @@ func TestPacketsLost(t *testing.T) {
 // lost, and none that may not is executed twice.
 func TestPacketsReset(t *testing.T) {
 	t.Parallel()
-	r, network := inNetwork(t, 3, swift, "--work", "5ms")
+	r, network := inNetwork(t, 3, lively, "--work", "5ms")
 	repeatable := startLoad(t, 4, r.looking(), r.lookingJSON())
 	others := startLoad(t, 4, r.booking())
 	for range 3 {
