@@ -29,12 +29,19 @@ func hedging(delay time.Duration) func(*config.Backend) {
 func pair(t *testing.T, change func(*config.Backend), first, second func(ctx context.Context) (string, error)) (*Backend, *atomic.Int32) {
 	t.Helper()
 	var asked atomic.Int32
+	var warm atomic.Bool
 	var mu sync.Mutex
 	var who string
+	seen := map[string]bool{}
 	answer := func(addr string) grpc.StreamHandler {
 		return answerWith(func(ctx context.Context) (string, error) {
-			asked.Add(1)
 			mu.Lock()
+			if !warm.Load() {
+				seen[addr] = true
+				mu.Unlock()
+				return "warm", nil
+			}
+			asked.Add(1)
 			if who == "" {
 				who = addr
 			}
@@ -51,13 +58,15 @@ func pair(t *testing.T, change func(*config.Backend), first, second func(ctx con
 		c.Endpoints = []string{a.addr, b.addr}
 		change(c)
 	}, Options{})
-	_, release, err := backend.AcquireShared(testContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(release)
-	waitFor(t, "both connections", func() bool { return a.conns() == 1 && b.conns() == 1 })
-	waitFor(t, "readiness", func() bool { ready, _ := backend.pool.ready(); return ready })
+	waitFor(t, "both endpoints", func() bool {
+		if _, err := unary(testContext(t), backend, Credential{}, "x"); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return len(seen) == 2
+	})
+	warm.Store(true)
 	return backend, &asked
 }
 

@@ -155,11 +155,12 @@ func TestStreamFreesItsMessages(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer func(n int32, ss grpc.ServerStream) error
 		replay config.Size
+		early  bool // attempts end before all was sent
 	}{
 		"at once": {func(_ int32, ss grpc.ServerStream) error {
 			_, err := receive(ss, count+1)
 			return err
-		}, 1 << 20},
+		}, 1 << 20, false},
 		"with the third attempt": {func(n int32, ss grpc.ServerStream) error {
 			if n < 3 {
 				_, _ = receive(ss, int(n*15))
@@ -167,17 +168,17 @@ func TestStreamFreesItsMessages(t *testing.T) {
 			}
 			_, err := receive(ss, count+1)
 			return err
-		}, 1 << 20},
-		"never": {func(int32, grpc.ServerStream) error { return status.Error(codes.Unavailable, "") }, 1 << 20},
+		}, 1 << 20, true},
+		"never": {func(int32, grpc.ServerStream) error { return status.Error(codes.Unavailable, "") }, 1 << 20, true},
 		"more than is kept": {func(_ int32, ss grpc.ServerStream) error {
 			_, err := receive(ss, count+1)
 			return err
-		}, 50},
+		}, 50, false},
 		"the answer comes first": {func(_ int32, ss grpc.ServerStream) error {
 			_ = ss.SendHeader(nil)
 			_, err := receive(ss, count+1)
 			return err
-		}, 1 << 20},
+		}, 1 << 20, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -197,7 +198,14 @@ func TestStreamFreesItsMessages(t *testing.T) {
 				}}
 				_ = b.Forward(testContext(t), &Request{Method: testMethod, ClientStreams: true, ServerStreams: true, Idempotent: true}, ex)
 			}
-			waitFor(t, "all to be freed", func() bool { return refs.Load() == 0 })
+			// grpc-go leaves a message to the garbage collector that it is given for a
+			// stream that has just ended (loopyWriter.preprocessData), which may be one
+			// of each attempt.
+			var left int64
+			if tt.early {
+				left = int64(attempts.Load())
+			}
+			waitFor(t, "all to be freed", func() bool { return refs.Load() <= left })
 		})
 	}
 }

@@ -241,7 +241,9 @@ func TestRetryGoesElsewhere(t *testing.T) {
 				c.Ejection.ConsecutiveFailures, c.Ejection.SuccessDeviations = 0, 0
 			}, Options{})
 			waitFor(t, "all connections", func() bool {
-				_ = b.Forward(testContext(t), &Request{Method: testMethod}, &exchange{requests: []string{"x"}})
+				// On the connection that is used below; under ring_hash with any key.
+				r := &Request{Method: testMethod, HashKey: fmt.Sprint(time.Now().UnixNano()), Credential: app("a")}
+				_ = b.Forward(testContext(t), r, &exchange{requests: []string{"x"}})
 				for _, s := range scripts {
 					if s.requests() == 0 {
 						return false
