@@ -144,6 +144,8 @@ func (f *farewells) tell(unanswered bool) {
 		}
 		if unanswered {
 			conn.answered.Store(true)
+		} else if !conn.answered.Load() {
+			conn.late = true
 		}
 		conn.wanted.Store(true)
 		f.last = time.Now()
@@ -158,7 +160,7 @@ type farewellConn struct {
 	wanted   atomic.Bool // the caller is to be told
 	answered atomic.Bool // an answer has begun, or it does not matter
 	told     atomic.Bool
-	late     bool // it was made after the stop had begun
+	late     bool        // it is told at a moment of its own, once the stop has begun
 
 	mu     sync.Mutex // held while anything is written
 	header [9]byte    // of a frame, as far as it was written

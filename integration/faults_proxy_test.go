@@ -25,7 +25,7 @@ func behindProxies(t *testing.T, n int, settings string, args ...string) (*ledge
 	var proxies []*faultproxy.Proxy
 	var addrs []string
 	for _, b := range backends {
-		p := faultproxy.Start(t, "127.0.0.1:0", b.Addr)
+		p := faultproxy.Start(t, gatewaytest.FreeAddress(t), b.Addr) // a port of outgoing connections may be taken while it is dropped
 		proxies, addrs = append(proxies, p), append(addrs, p.Addr)
 	}
 	return beforeLedgers(t, backends, settings, addrs...), proxies
