@@ -160,7 +160,7 @@ type farewellConn struct {
 	wanted   atomic.Bool // the caller is to be told
 	answered atomic.Bool // an answer has begun, or it does not matter
 	told     atomic.Bool
-	late     bool        // it is told at a moment of its own, once the stop has begun
+	late     bool // it is told at a moment of its own, once the stop has begun
 
 	mu     sync.Mutex // held while anything is written
 	header [9]byte    // of a frame, as far as it was written
