@@ -38,6 +38,8 @@ type attempt struct {
 	// whether the backend's application may know of it.
 	endpoint *fleet.Endpoint
 	reached  bool
+	// On the unary road, of an attempt that failed: a response message came.
+	answered bool
 
 	options [8]grpc.CallOption
 }

@@ -75,8 +75,14 @@ func newCall(caller context.Context, b *Backend, m *method, r *Request, ex Excha
 func (c *call) mayRepeat() bool { return c.maxAttempts > 1 }
 
 // repeatable tells whether all that an attempt needs is there for another one,
-// and nothing of an answer has come that it would have to go with.
+// and nothing of an answer has come that it would have to go with: of a stream,
+// the header, which the exchange has by then; of a unary call, the message. Its
+// header the exchange is not given before, and many a server sends one ahead of
+// a failure, from an interceptor.
 func (c *call) repeatable(a *attempt) bool {
+	if !c.streams() {
+		return !a.answered
+	}
 	return a.header == nil && (c.replay == nil || c.replay.whole())
 }
 

@@ -54,7 +54,8 @@ func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 // Unmarshal keeps the buffers by taking a reference: grpc-go frees its own as
-// soon as Unmarshal returns.
+// soon as Unmarshal returns. The data of a message that came is never nil, be it
+// empty.
 func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*Frame)
 	if !ok {
@@ -63,5 +64,8 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	data.Ref()
 	f.Data.Free()
 	f.Data = data
+	if data == nil {
+		f.Data = mem.BufferSlice{}
+	}
 	return nil
 }

@@ -19,7 +19,8 @@ const longestPushback = time.Minute
 
 // retrier makes the attempts of a backend's calls. What it promises: a call of
 // which anything may have reached the backend's application is made again only if
-// it is idempotent; and none whose response has begun.
+// it is idempotent; and none whose response has begun: a stream with its header, a
+// unary call with its message.
 type retrier struct {
 	maxAttempts         int
 	codes               uint32 // bit n: code n

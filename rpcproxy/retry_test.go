@@ -97,40 +97,43 @@ func TestRetry(t *testing.T) {
 		happens      func(*rawStream)
 		change       func(*config.Backend)
 		once, always int // attempts of a call that may not be repeated, and of one that may
+		unary        int // of one that may, on the unary road; 0: as always
 	}{
-		"UNAVAILABLE":                          {statusOnly(codes.Unavailable), nil, 1, 2},
-		"UNAVAILABLE, no codes":                {statusOnly(codes.Unavailable), noCodes, 1, 1},
-		"UNAVAILABLE, one attempt":             {statusOnly(codes.Unavailable), one, 1, 1},
-		"INTERNAL":                             {statusOnly(codes.Internal), nil, 1, 1},
-		"INTERNAL, all codes":                  {statusOnly(codes.Internal), allCodes, 1, 2},
-		"INVALID_ARGUMENT, all codes":          {statusOnly(codes.InvalidArgument), allCodes, 1, 1},
-		"NOT_FOUND, all codes":                 {statusOnly(codes.NotFound), allCodes, 1, 1},
-		"CANCELLED, all codes":                 {statusOnly(codes.Canceled), allCodes, 1, 1},
-		"an unknown code, all codes":           {statusOnly(4711), allCodes, 1, 1},
-		"unreadable request, all codes":        {statusOnly(codes.Internal, "grpc-message", "grpc: failed to unmarshal the received message: x"), allCodes, 1, 1},
-		"push-back":                            {statusOnly(codes.Unavailable, pushbackKey, "1"), nil, 1, 2},
-		"push-back, now":                       {statusOnly(codes.Unavailable, pushbackKey, "0"), nil, 1, 2},
-		"push-back, never":                     {statusOnly(codes.Unavailable, pushbackKey, "-1"), nil, 1, 1},
-		"push-back, malformed":                 {statusOnly(codes.Unavailable, pushbackKey, "1s"), nil, 1, 1},
-		"push-back, twice":                     {statusOnly(codes.Unavailable, pushbackKey, "1", pushbackKey, "1"), nil, 1, 1},
-		"push-back, beyond the limit":          {statusOnly(codes.Unavailable, pushbackKey, "60000"), nil, 1, 1},
-		"push-back of a code not retried":      {statusOnly(codes.NotFound, pushbackKey, "1"), allCodes, 1, 1},
-		"RESOURCE_EXHAUSTED, all codes":        {statusOnly(codes.ResourceExhausted), allCodes, 1, 1},
-		"RESOURCE_EXHAUSTED, push-back":        {statusOnly(codes.ResourceExhausted, pushbackKey, "1"), allCodes, 1, 2},
-		"RESOURCE_EXHAUSTED, not among codes":  {statusOnly(codes.ResourceExhausted, pushbackKey, "1"), nil, 1, 1},
-		"RESOURCE_EXHAUSTED, RetryInfo":        {statusOnly(codes.ResourceExhausted, "grpc-status-details-bin", soon), allCodes, 1, 2},
-		"RESOURCE_EXHAUSTED, RetryInfo, never": {statusOnly(codes.ResourceExhausted, "grpc-status-details-bin", never), allCodes, 1, 1},
-		"refused stream":                       {refuse, nil, 2, 2},
-		"refused stream, no codes":             {refuse, noCodes, 2, 2},
-		"refused stream, one attempt":          {refuse, one, 2, 2}, // by grpc-go
-		"left out by a GOAWAY":                 {leaveOut, nil, 2, 2},
-		"connection lost":                      {loseConn, nil, 1, 2},
-		"connection lost, no codes":            {loseConn, noCodes, 1, 1},
-		"reset, INTERNAL, all codes":           {func(s *rawStream) { _ = s.framer.WriteRSTStream(s.id, http2.ErrCodeInternal) }, allCodes, 1, 1},
-		"no gRPC, 503":                         {func(s *rawStream) { s.headers(true, ":status", "503") }, nil, 1, 2},
-		"begun, UNAVAILABLE":                   {func(s *rawStream) { s.begin(); s.headers(true, "grpc-status", "14") }, nil, 1, 1},
-		"begun, refused":                       {func(s *rawStream) { s.begin(); refuse(s) }, nil, 1, 1},
-		"begun, connection lost":               {func(s *rawStream) { s.begin(); loseConn(s) }, nil, 1, 1},
+		"UNAVAILABLE":                          {statusOnly(codes.Unavailable), nil, 1, 2, 0},
+		"UNAVAILABLE, no codes":                {statusOnly(codes.Unavailable), noCodes, 1, 1, 0},
+		"UNAVAILABLE, one attempt":             {statusOnly(codes.Unavailable), one, 1, 1, 0},
+		"INTERNAL":                             {statusOnly(codes.Internal), nil, 1, 1, 0},
+		"INTERNAL, all codes":                  {statusOnly(codes.Internal), allCodes, 1, 2, 0},
+		"INVALID_ARGUMENT, all codes":          {statusOnly(codes.InvalidArgument), allCodes, 1, 1, 0},
+		"NOT_FOUND, all codes":                 {statusOnly(codes.NotFound), allCodes, 1, 1, 0},
+		"CANCELLED, all codes":                 {statusOnly(codes.Canceled), allCodes, 1, 1, 0},
+		"an unknown code, all codes":           {statusOnly(4711), allCodes, 1, 1, 0},
+		"unreadable request, all codes":        {statusOnly(codes.Internal, "grpc-message", "grpc: failed to unmarshal the received message: x"), allCodes, 1, 1, 0},
+		"push-back":                            {statusOnly(codes.Unavailable, pushbackKey, "1"), nil, 1, 2, 0},
+		"push-back, now":                       {statusOnly(codes.Unavailable, pushbackKey, "0"), nil, 1, 2, 0},
+		"push-back, never":                     {statusOnly(codes.Unavailable, pushbackKey, "-1"), nil, 1, 1, 0},
+		"push-back, malformed":                 {statusOnly(codes.Unavailable, pushbackKey, "1s"), nil, 1, 1, 0},
+		"push-back, twice":                     {statusOnly(codes.Unavailable, pushbackKey, "1", pushbackKey, "1"), nil, 1, 1, 0},
+		"push-back, beyond the limit":          {statusOnly(codes.Unavailable, pushbackKey, "60000"), nil, 1, 1, 0},
+		"push-back of a code not retried":      {statusOnly(codes.NotFound, pushbackKey, "1"), allCodes, 1, 1, 0},
+		"RESOURCE_EXHAUSTED, all codes":        {statusOnly(codes.ResourceExhausted), allCodes, 1, 1, 0},
+		"RESOURCE_EXHAUSTED, push-back":        {statusOnly(codes.ResourceExhausted, pushbackKey, "1"), allCodes, 1, 2, 0},
+		"RESOURCE_EXHAUSTED, not among codes":  {statusOnly(codes.ResourceExhausted, pushbackKey, "1"), nil, 1, 1, 0},
+		"RESOURCE_EXHAUSTED, RetryInfo":        {statusOnly(codes.ResourceExhausted, "grpc-status-details-bin", soon), allCodes, 1, 2, 0},
+		"RESOURCE_EXHAUSTED, RetryInfo, never": {statusOnly(codes.ResourceExhausted, "grpc-status-details-bin", never), allCodes, 1, 1, 0},
+		"refused stream":                       {refuse, nil, 2, 2, 0},
+		"refused stream, no codes":             {refuse, noCodes, 2, 2, 0},
+		"refused stream, one attempt":          {refuse, one, 2, 2, 0}, // by grpc-go
+		"left out by a GOAWAY":                 {leaveOut, nil, 2, 2, 0},
+		"connection lost":                      {loseConn, nil, 1, 2, 0},
+		"connection lost, no codes":            {loseConn, noCodes, 1, 1, 0},
+		"reset, INTERNAL, all codes":           {func(s *rawStream) { _ = s.framer.WriteRSTStream(s.id, http2.ErrCodeInternal) }, allCodes, 1, 1, 0},
+		"no gRPC, 503":                         {func(s *rawStream) { s.headers(true, ":status", "503") }, nil, 1, 2, 0},
+		"begun, UNAVAILABLE":                   {func(s *rawStream) { s.begin(); s.headers(true, "grpc-status", "14") }, nil, 1, 1, 2},
+		"begun, refused":                       {func(s *rawStream) { s.begin(); refuse(s) }, nil, 1, 1, 2},
+		"begun, connection lost":               {func(s *rawStream) { s.begin(); loseConn(s) }, nil, 1, 1, 2},
+		"begun, INTERNAL":                      {func(s *rawStream) { s.begin(); s.headers(true, "grpc-status", "13") }, nil, 1, 1, 0},
+		"begun, push-back, never":              {func(s *rawStream) { s.begin(); s.headers(true, "grpc-status", "14", pushbackKey, "-1") }, nil, 1, 1, 0},
 	} {
 		for _, r := range roads() {
 			for _, idempotent := range []bool{false, true} {
@@ -147,6 +150,9 @@ func TestRetry(t *testing.T) {
 					want := tt.once
 					if idempotent {
 						want = tt.always
+						if tt.unary > 0 && !r.ClientStreams && !r.ServerStreams {
+							want = tt.unary
+						}
 					}
 					served := &Served{}
 					r.Idempotent, r.Served = idempotent, served
@@ -169,24 +175,33 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// Neither a call whose response has begun is made again, nor one that is not
-// idempotent once anything of it was sent.
+// Neither a call that a response message came for is made again, nor a stream
+// that a header came for, nor a call that is not idempotent once anything of it
+// was sent.
 func TestRetryNeverRepeatsWhatMayNotBe(t *testing.T) {
 	for name, tt := range map[string]struct {
-		idempotent bool
-		answer     grpc.StreamHandler
+		idempotent  bool
+		onlyStreams bool
+		answer      grpc.StreamHandler
 	}{
-		"a header came": {true, func(_ any, ss grpc.ServerStream) error {
+		"a header came": {true, true, func(_ any, ss grpc.ServerStream) error {
 			_ = ss.SendHeader(metadata.Pairs("h", "1"))
 			return status.Error(codes.Unavailable, "")
 		}},
-		"a message came": {true, func(_ any, ss grpc.ServerStream) error {
+		"a message came": {true, false, func(_ any, ss grpc.ServerStream) error {
 			_ = ss.SendMsg(&Frame{Data: message("m")})
 			return status.Error(codes.Unavailable, "")
 		}},
-		"it was sent": {false, func(any, grpc.ServerStream) error { return status.Error(codes.Unavailable, "") }},
+		"an empty message came": {true, false, func(_ any, ss grpc.ServerStream) error {
+			_ = ss.SendMsg(&Frame{})
+			return status.Error(codes.Unavailable, "")
+		}},
+		"it was sent": {false, false, func(any, grpc.ServerStream) error { return status.Error(codes.Unavailable, "") }},
 	} {
 		for _, r := range roads() {
+			if tt.onlyStreams && !r.ClientStreams && !r.ServerStreams {
+				continue
+			}
 			t.Run(name+"/"+road(r), func(t *testing.T) {
 				var mu sync.Mutex
 				calls := 0

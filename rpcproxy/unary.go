@@ -11,6 +11,7 @@ func (a *attempt) unary(ctx context.Context) error {
 	a.in.Data = a.call.in
 	err := a.lease.Conn().Invoke(ctx, a.call.request.Method, &a.in, &a.out, a.callOptions()...)
 	if err != nil {
+		a.answered = a.out.Data != nil
 		a.out.Free()
 		return a.fail(ctx, err)
 	}
