@@ -17,10 +17,12 @@ type healthServer struct {
 	*health.Server
 	ending context.Context //nolint:containedctx // a signal to all watches, of no call
 	end    context.CancelFunc
+
+	told map[string]bool // services that had a status; watchHealth's, of whichever generation
 }
 
 func newHealthServer() *healthServer {
-	h := &healthServer{Server: health.NewServer()}
+	h := &healthServer{Server: health.NewServer(), told: map[string]bool{}}
 	h.ending, h.end = context.WithCancel(context.Background())
 	return h
 }
@@ -51,18 +53,18 @@ const healthInterval = time.Second
 // watchHealth keeps the standard gRPC health service: "" is the gateway, a
 // backend's services are known by their full names.
 func (g *Gateway) watchHealth(ctx context.Context) {
-	known := map[string]healthpb.HealthCheckResponse_ServingStatus{}
 	for {
 		now := g.serviceStatuses()
-		for service := range known {
+		for service := range g.health.told {
 			if _, routed := now[service]; !routed {
 				g.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVICE_UNKNOWN)
+				delete(g.health.told, service)
 			}
 		}
 		for service, status := range now {
 			g.health.SetServingStatus(service, status)
+			g.health.told[service] = true
 		}
-		known = now
 		if !sleep(ctx, healthInterval) {
 			return
 		}
