@@ -3,6 +3,7 @@ package rpcproxy
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,10 +26,11 @@ type metrics struct {
 	breaker  *prometheus.Desc // backend, method
 	openApps *prometheus.Desc // backend, method
 
-	// Gauges are read from the backends when they are asked for. After a reload
-	// two backends of one name may live for a while; the newer one is read.
+	// Gauges are read from the backends when they are asked for. Around a reload
+	// several backends of one name may live for a while; the newest is read, which
+	// need not be the one that stays: a reload may yet be refused.
 	mu       sync.Mutex
-	backends map[string]*Backend
+	backends map[string][]*Backend // the newest last; none is empty
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -67,7 +69,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		repeats:  newRepeatMetrics(),
 		bulkhead: newBulkheadMetrics(),
 		fleets:   newFleetMetrics(),
-		backends: map[string]*Backend{},
+		backends: map[string][]*Backend{},
 	}
 	if reg == nil {
 		return m, nil
@@ -88,13 +90,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 func (m *metrics) add(b *Backend) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.backends[b.name] = b
+	m.backends[b.name] = append(m.backends[b.name], b)
 }
 
 func (m *metrics) remove(b *Backend) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.backends[b.name] == b {
+	left := slices.DeleteFunc(m.backends[b.name], func(other *Backend) bool { return other == b })
+	if m.backends[b.name] = left; len(left) == 0 {
 		delete(m.backends, b.name)
 	}
 }
@@ -132,7 +135,8 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.fleets.ejections.Collect(ch)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, b := range m.backends {
+	for name, all := range m.backends {
+		b := all[len(all)-1]
 		m.bulkhead.collect(ch, name, b.Concurrency())
 		m.fleets.collect(ch, name, b.fleet)
 		live, draining := b.pool.size()

@@ -85,6 +85,20 @@ func TestMetricsOverAReload(t *testing.T) {
 	}
 }
 
+// A reload that is refused closes the backend that it made, and the one in force
+// is still there.
+func TestMetricsOverARefusedReload(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	newBackend(t, "127.0.0.1:1", nil, Options{Registerer: reg})
+	refused := newBackend(t, "127.0.0.1:1", nil, Options{Registerer: reg})
+	if err := refused.Close(); err != nil {
+		t.Error(err)
+	}
+	if n, err := testutil.GatherAndCount(reg, "rpcgate_pool_conns"); err != nil || n != 2 {
+		t.Errorf("%d gauges, %v, want 2", n, err)
+	}
+}
+
 func TestMetricsCodesAreBounded(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m, err := newMetrics(reg)
