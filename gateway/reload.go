@@ -38,6 +38,11 @@ func (g *Gateway) Reload(ctx context.Context, cfg *config.Config, backends map[s
 		return err
 	}
 	select {
+	case <-g.started:
+	default: // nobody would take it, and none may ever
+		return ErrNotServing
+	}
+	select {
 	case g.reloads <- r:
 	case <-g.stopping:
 		return ErrNotServing
