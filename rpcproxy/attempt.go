@@ -60,8 +60,10 @@ func (a *attempt) try(ctx context.Context) error {
 			a.deadline = own
 		}
 	}
+	outcome, took := fleet.Ignored, time.Duration(0) // should the exchange panic
+	defer func() { b.fleet.Done(&a.choice, outcome, took) }()
 	err := b.retrier.send(a, ctx)
-	took := time.Since(start)
+	took = time.Since(start)
 	c.method.count(codeOf(err), took)
 	if c.streams() {
 		took = 0
@@ -72,7 +74,7 @@ func (a *attempt) try(ctx context.Context) error {
 		}
 	}
 	a.endpoint = a.choice.Endpoint
-	b.fleet.Done(&a.choice, a.endpointOutcome(err), took)
+	outcome = a.endpointOutcome(err)
 	if a.call.request.Endpoint == "" {
 		b.noteReach(err)
 	}
@@ -224,27 +226,9 @@ func (a *attempt) outgoing(ctx context.Context) context.Context {
 
 // choose says what the attempt wants of its endpoint.
 func (a *attempt) choose() {
-	r := a.call.request
 	a.choice.Stream = a.call.streams()
-	a.choice.Filter = r.Filter
-	if !a.call.backend.hashKeys {
-		return
-	}
-	key := r.HashKey
-	if r.HashOf != nil && key == "" && !r.ClientStreams {
-		key = r.HashOf(a.call.in)
-	}
-	if header := a.call.backend.hashHeader; key == "" && header != "" {
-		if values := r.Metadata[header]; len(values) > 0 {
-			key = values[0]
-		}
-	}
-	if key == "" {
-		key = r.Credential.App
-	}
-	if key != "" {
-		a.choice.Key, a.choice.Keyed = fleet.HashKey(key), true
-	}
+	a.choice.Filter = a.call.request.Filter
+	a.choice.Key, a.choice.Keyed = a.call.key, a.call.keyed
 }
 
 // tidyHeader takes out of a header what belongs to the connection. The map is

@@ -35,6 +35,9 @@ type call struct {
 	// Of a caller that streams: it has sent all it wants to.
 	sent atomic.Bool
 
+	key   uint64 // ring_hash: the hash of what keeps its endpoint
+	keyed bool   // there is such a thing
+
 	attempts    int               // begun
 	maxAttempts int               // 1: none is made again
 	idempotent  bool              // it may be made again though it was sent
@@ -69,6 +72,30 @@ func newCall(caller context.Context, b *Backend, m *method, r *Request, ex Excha
 	c.last = &c.first
 	c.first.call = c
 	return c
+}
+
+// findKey finds out what keeps its endpoint, for all attempts, where the balancer
+// wants to know.
+func (c *call) findKey() {
+	if !c.backend.hashKeys {
+		return
+	}
+	r := c.request
+	key := r.HashKey
+	if r.HashOf != nil && key == "" && !r.ClientStreams {
+		key = r.HashOf(c.in)
+	}
+	if header := c.backend.hashHeader; key == "" && header != "" {
+		if values := r.Metadata[header]; len(values) > 0 {
+			key = values[0]
+		}
+	}
+	if key == "" {
+		key = r.Credential.App
+	}
+	if key != "" {
+		c.key, c.keyed = fleet.HashKey(key), true
+	}
 }
 
 // mayRepeat tells whether there may be more than one attempt.

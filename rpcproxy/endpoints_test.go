@@ -145,9 +145,32 @@ func TestHashHeader(t *testing.T) {
 		"given by hand": {Request{HashKey: "k", Metadata: metadata.Pairs("user", "u")}, "k"},
 	} {
 		c := newCall(t.Context(), b, nil, &tt.request, nil)
+		c.findKey()
 		choice := balancer.ChoiceOf(c.first.outgoing(t.Context()))
 		if !choice.Keyed || choice.Key != fleet.HashKey(tt.want) {
 			t.Errorf("%s: keyed %v, %x, want the hash of %q", name, choice.Keyed, choice.Key, tt.want)
 		}
+	}
+}
+
+// The exchange is others' code, which may panic in the middle of a stream.
+func TestExchangeThatPanicsLeavesNothingCounted(t *testing.T) {
+	b := newBackend(t, serve(t, echo).addr, nil, Options{})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		ex := &exchange{requests: []string{"x"}, onMsg: func(string) error { panic("transcoding") }}
+		_ = b.Forward(testContext(t), &Request{Method: testMethod, ClientStreams: true, ServerStreams: true}, ex)
+	}()
+	for _, e := range b.fleet.Endpoints() {
+		if n := e.InFlight(); n != 0 {
+			t.Errorf("%s has %d calls in flight", e.Address(), n)
+		}
+	}
+	if n := b.Concurrency().InFlight; n != 0 {
+		t.Errorf("%d places were not given back", n)
 	}
 }

@@ -460,7 +460,9 @@ func TestHashKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t, "127.0.0.1:1", func(c *config.Backend) { c.Balancer.Policy = tt.policy }, Options{})
 			r := &Request{Method: testMethod, HashKey: tt.key, Credential: Credential{App: tt.app}}
-			choice := balancer.ChoiceOf(newCall(t.Context(), b, nil, r, nil).first.outgoing(t.Context()))
+			c := newCall(t.Context(), b, nil, r, nil)
+			c.findKey()
+			choice := balancer.ChoiceOf(c.first.outgoing(t.Context()))
 			if choice.Keyed != tt.keyed || tt.keyed && choice.Key != fleet.HashKey(tt.want) {
 				t.Errorf("keyed %v, %x", choice.Keyed, choice.Key)
 			}

@@ -62,6 +62,7 @@ func (r *retrier) run(ctx context.Context, c *call) error {
 		c.maxAttempts = n
 	}
 	c.idempotent = c.request.Idempotent || c.request.NoSideEffects
+	c.findKey()
 	if c.request.ClientStreams {
 		size := 0
 		if c.mayRepeat() {
