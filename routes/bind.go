@@ -23,7 +23,9 @@ func (b *builder) resolveExplicit() {
 	for _, named := range []bool{false, true} {
 		for i := range b.routes {
 			if r := &b.routes[i]; r.HTTP == nil && (r.Backend != "") == named {
-				r.method.policy = b.policyOf(r).over(r.method.policy)
+				p := b.policyOf(r)
+				b.checkOver(p, r)
+				r.method.policy = p.over(r.method.policy)
 			}
 		}
 	}
@@ -157,9 +159,7 @@ func (b *builder) addExplicit() {
 		}
 		e := &b.routes[at]
 		p := b.policyOf(e)
-		if e.method.policy.to == "all" && p.to == "" && (p.fallback != nil || p.outcome != nil || len(p.canary) > 0) {
-			b.faultf(key, e.method.name, "has policies for calls that go to one endpoint, but the method's calls go to all: set to: one")
-		}
+		b.checkOver(p, e)
 		for _, bi := range bindings {
 			b.addHTTP(e.method, bi, SourceConfig, p)
 		}

@@ -358,6 +358,7 @@ func newRoute(m *method, p policy) *Route {
 		NoSideEffects: hasNoSideEffects(m.descriptor),
 		Canary:        be.Canary,
 		HashField:     hashField(m),
+		HashHeader:    be.Balancer.HashHeader,
 		JSON:          be.JSON,
 		Types:         m.backend.Descriptors.Types(),
 		Descriptor:    m.descriptor,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -60,6 +61,20 @@ func (p policy) over(general policy) policy {
 	return merged
 }
 
+// forOne tells whether it says something that only calls to one endpoint have a
+// use for.
+func (p policy) forOne() bool {
+	return p.fallback != nil || p.outcome != nil || len(p.canary) > 0 || p.idempotencyKey || p.maxAttempts != 0
+}
+
+// checkOver refuses what a route says in vain, as its method's calls go to all
+// endpoints.
+func (b *builder) checkOver(p policy, r *explicitRoute) {
+	if r.method.policy.to == "all" && p.to == "" && p.forOne() {
+		b.faultf(r.key, r.method.name, "has policies for calls that go to one endpoint, but the method's calls go to all: set to: one")
+	}
+}
+
 // policyOf compiles what a config route says of its method.
 func (b *builder) policyOf(r *explicitRoute) policy {
 	p := policy{
@@ -80,6 +95,9 @@ func (b *builder) policyOf(r *explicitRoute) policy {
 		}
 	}
 	if r.To == "all" {
+		if be := &r.method.backend.Backend; strings.HasPrefix(be.Target, "xds:") {
+			b.faultf(r.key+".to", r.method.name, "all are not known where xDS finds the endpoints, as it does those of backend %s", be.Name)
+		}
 		fanOut := config.DefaultFanOut()
 		p.fanOut = cmp.Or(r.FanOut, &fanOut)
 	}
@@ -108,7 +126,7 @@ func (p policy) apply(r *Route) {
 	r.Priority = cmp.Or(p.priority, "normal")
 	if p.to == "all" {
 		r.FanOut = p.fanOut
-		r.HashField, r.Canary = nil, nil
+		r.HashField, r.HashHeader, r.Canary = nil, "", nil
 		return
 	}
 	r.Fallback, r.Outcome = p.fallback, p.outcome

@@ -222,6 +222,10 @@ func TestPolicyFaults(t *testing.T) {
 			route("Add", all),
 			route("Add", func(r *config.Route) { r.HTTP = &config.HTTPRule{Post: "/x", Body: "*"}; outcome("id", "0")(r) }),
 		}, "routes[1]: stock.Stock/Add: has policies for calls that go to one endpoint"},
+		"a policy over a more general one": {nil, []config.Route{
+			{Method: "stock.Stock/Add", To: "all"},
+			route("Add", func(r *config.Route) { r.MaxAttempts = 2 }),
+		}, "routes[1]: stock.Stock/Add: has policies for calls that go to one endpoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := []Input{{backendNamed("main"), stock(t)}}
@@ -239,6 +243,11 @@ func TestPolicyFaults(t *testing.T) {
 		})
 	}
 	b := backendNamed("main")
+	b.Endpoints, b.Target = nil, "xds:///main"
+	if _, err := Build([]Input{{b, stock(t)}}, []config.Route{route("Add", all)}); err == nil || !strings.Contains(err.Error(), "routes[0].to: stock.Stock/Add: all are not known where xDS") {
+		t.Errorf("all of endpoints that are not told: %v", err)
+	}
+	b = backendNamed("main")
 	b.Balancer.HashField = "tags"
 	if _, err := Build([]Input{{b, stock(t)}}, nil); err == nil || !strings.Contains(err.Error(), "backends[0].balancer.hash_field: no request of backend main has a field tags") {
 		t.Errorf("a field that cannot be hashed: %v", err)

@@ -60,6 +60,8 @@ type Route struct {
 	Canary []config.Canary
 	// The field of the request that ring_hash hashes; nil: none.
 	HashField *transcode.Field
+	// The metadata key whose value ring_hash hashes; empty: none.
+	HashHeader string
 	// Rules for metadata, the more general first: the backend's, the method's, the
 	// route's own. Empty: none.
 	RequestHeaders, ResponseHeaders []config.HeaderRules
