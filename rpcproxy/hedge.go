@@ -67,7 +67,13 @@ func (r *retrier) hedged(ctx context.Context, a *attempt, delay time.Duration) (
 	}
 	<-h.ended
 	c := a.call
-	if h.winner == nil { // both failed; what follows is for the first one's failure
+	if h.winner == nil {
+		// Both failed. What follows is for the first one's failure, unless the backend
+		// said when to try again with the other's.
+		if r.judge(second, h.err).pushback.said && !r.judge(a, err).pushback.said {
+			c.remember(a)
+			return second, h.err
+		}
 		c.remember(second)
 		return a, err
 	}
@@ -145,9 +151,5 @@ func (h *hedge) settle(err error) (second *attempt, done bool) {
 // answers tells whether an attempt has ended with what is the call's answer,
 // whatever another one does: a response, or a status after which none is tried.
 func (r *retrier) answers(a *attempt, err error) bool {
-	if err == nil {
-		return true
-	}
-	answered, ok := errors.AsType[*StatusError](err)
-	return ok && !r.retries(answered.Status.Code()) && !(a.limit.ofAttempt && a.expired())
+	return err == nil || is[*StatusError](err) && !r.judge(a, err).retryable
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -94,11 +95,15 @@ func TestHedge(t *testing.T) {
 	}{
 		"the second answers":                {hang, say("second", codes.OK), "second", codes.OK, 2, 1},
 		"the second says no":                {hang, say("", codes.NotFound), "", codes.NotFound, 2, 1},
+		"the second says not yet":           {hang, say("", codes.ResourceExhausted), "", codes.ResourceExhausted, 2, 1},
 		"the first is fast":                 {say("first", codes.OK), say("second", codes.OK), "first", codes.OK, 1, 0},
 		"the first fails fast, then itself": {say("", codes.Internal), say("second", codes.OK), "", codes.Internal, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, asked := pair(t, hedging(20*time.Millisecond), tt.first, tt.second)
+			b, asked := pair(t, func(c *config.Backend) {
+				hedging(20 * time.Millisecond)(c)
+				c.Retry.Codes = []string{"UNAVAILABLE", "RESOURCE_EXHAUSTED"}
+			}, tt.first, tt.second)
 			served := &Served{}
 			ex := &exchange{requests: []string{"x"}}
 			r := &Request{Method: testMethod, NoSideEffects: true, Served: served}
@@ -154,6 +159,35 @@ func TestHedgeOutlivesAFailure(t *testing.T) {
 			ex := &exchange{requests: []string{"x"}}
 			err := b.Forward(testContext(t), &Request{Method: testMethod, NoSideEffects: true}, ex)
 			if err != nil || asked.Load() != 2 {
+				t.Errorf("Forward: %T %v after %d attempts", err, err, asked.Load())
+			}
+		})
+	}
+}
+
+// What the backend said about trying again holds, whichever of two attempts that
+// failed was told.
+func TestHedgeObeysPushback(t *testing.T) {
+	for name, firstIsTold := range map[string]bool{"the first is told": true, "the second is told": false} {
+		t.Run(name, func(t *testing.T) {
+			var both sync.WaitGroup
+			both.Add(2)
+			var arrived atomic.Int32
+			fail := func(told bool) func(context.Context) (string, error) {
+				return func(ctx context.Context) (string, error) {
+					if arrived.Add(1) <= 2 {
+						both.Done()
+						both.Wait()
+					}
+					if told {
+						_ = grpc.SetTrailer(ctx, metadata.Pairs(pushbackKey, "-1"))
+					}
+					return "", status.Error(codes.Unavailable, "")
+				}
+			}
+			b, asked := pair(t, hedging(time.Millisecond), fail(firstIsTold), fail(!firstIsTold))
+			err := b.Forward(testContext(t), &Request{Method: testMethod, NoSideEffects: true}, &exchange{requests: []string{"x"}})
+			if status.Code(err) != codes.Unavailable || asked.Load() != 2 {
 				t.Errorf("Forward: %T %v after %d attempts", err, err, asked.Load())
 			}
 		})
