@@ -30,6 +30,8 @@ type BackendView struct {
 	Healthy bool `json:"healthy"`
 	// Calls in flight, and how many there may be.
 	Concurrency limits.ConcurrencyView `json:"concurrency"`
+	// How many retries and hedges there may be at once now.
+	RetryBudget int `json:"retry_budget"`
 	// As discovery tells of them; none of xds targets, whose are not told.
 	Endpoints []EndpointView `json:"endpoints"`
 	// Those of methods that were called, or that an operator has had a word on.
@@ -123,7 +125,8 @@ func (n generation) view(ctx context.Context, cfg *config.Backend) BackendView {
 	b := n.backends[cfg.Name]
 	return BackendView{
 		Name: cfg.Name, Target: b.Target(), Discovery: discoveryOf(cfg), Healthy: b.Healthy(), Concurrency: b.Concurrency(),
-		Endpoints: append([]EndpointView{}, b.Endpoints(ctx)...), Breakers: viewBreakers(b, ""),
+		RetryBudget: b.RetryBudget(),
+		Endpoints:   append([]EndpointView{}, b.Endpoints(ctx)...), Breakers: viewBreakers(b, ""),
 	}
 }
 

@@ -72,6 +72,14 @@ func (b *budget) draw() bool {
 	return true
 }
 
+// left is how many repeats there may be at once now.
+func (b *budget) left() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.creditLocked()
+	return int(b.floor + b.shares)
+}
+
 // creditLocked brings the balance up to date. Calls since the last time are
 // taken to have come evenly.
 func (b *budget) creditLocked() {

@@ -6,6 +6,9 @@ import (
 	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
+// RetryBudget is how many retries and hedges there may be at once now.
+func (b *Backend) RetryBudget() int { return b.retrier.budget.left() }
+
 // Endpoints shows the backend's endpoints as discovery tells of them, with what
 // is known of each, be there connections to it or not. Where discovery has not
 // answered yet, it waits until ctx is done. There are none of targets whose

@@ -62,6 +62,7 @@ func printBackends(w io.Writer, list []gateway.BackendView) error {
 		b := &list[i]
 		backends = append(backends, []string{
 			b.Name, healthText(b.Healthy), b.Discovery, b.Target, strconv.Itoa(b.Concurrency.InFlight), limitText(b.Concurrency.Limit),
+			strconv.Itoa(b.RetryBudget),
 		})
 		for j := range b.Endpoints {
 			endpoints = append(endpoints, endpointRow(b.Name, &b.Endpoints[j]))
@@ -70,7 +71,7 @@ func printBackends(w io.Writer, list []gateway.BackendView) error {
 			breakers = append(breakers, breakerRow(b.Name, &b.Breakers[j]))
 		}
 	}
-	if err := printTable(w, []string{"BACKEND", "HEALTH", "DISCOVERY", "TARGET", "IN-FLIGHT", "LIMIT"}, backends); err != nil {
+	if err := printTable(w, []string{"BACKEND", "HEALTH", "DISCOVERY", "TARGET", "IN-FLIGHT", "LIMIT", "RETRIES"}, backends); err != nil {
 		return err
 	}
 	if len(endpoints) > 0 {
