@@ -61,7 +61,7 @@ func TestTables(t *testing.T) {
 			for _, policy := range sim.Policies() {
 				cfg := connected
 				cfg.Gateways, cfg.Endpoints, cfg.Policy, cfg.Scenario = 1000, 1000, policy, s
-				cfg.Duration, cfg.Warmup, cfg.Seed = 40*time.Second, 20*time.Second, 1
+				cfg.Duration, cfg.Warmup, cfg.Seed = 30*time.Second, 15*time.Second, 1
 				began := time.Now()
 				rows = append(rows, sim.Row{Config: cfg, Result: run(t, cfg)})
 				t.Logf("%s, %s, subset %d: %v", s.Name, policy, cfg.Subset, time.Since(began))
