@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/grpc/mem"
 
-	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes"
 	"github.com/rpcgate/rpcgate/rpcproxy"
 	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
@@ -112,7 +111,10 @@ func (g *Gateway) dispatch(r *routes.Route, n generation, kept *keptOver) (Handl
 		}
 		f.spare = g.newOutbound(r, spare, kept.filters)
 		f.spare.timeout = 0
-		f.spare.canaries = kept.filters.canaries(canariesOf(n.cfg, name))
+		f.spare.canaries = nil // the route's own are of the main backend's endpoints
+		if cfg := n.config(name); cfg != nil {
+			f.spare.canaries = kept.filters.canaries(cfg.Canary)
+		}
 	}
 	if cfg := r.Fallback.LastGood; cfg != nil {
 		var err error
@@ -121,16 +123,6 @@ func (g *Gateway) dispatch(r *routes.Route, n generation, kept *keptOver) (Handl
 		}
 	}
 	return f.handle, nil
-}
-
-// canariesOf are a backend's own.
-func canariesOf(cfg *config.Config, backend string) []config.Canary {
-	for i := range cfg.Backends {
-		if cfg.Backends[i].Name == backend {
-			return cfg.Backends[i].Canary
-		}
-	}
-	return nil
 }
 
 // keptOver is what a snapshot takes over from the one before: filters, which

@@ -15,10 +15,11 @@ import (
 // compiled. nil: it has none, as most have.
 type headerRules struct{ request, response *ruleList }
 
-// rulesOf compiles a route's rules.
-func rulesOf(r *routes.Route) *headerRules {
+// rulesOf compiles a route's rules; spare is the backend that its fallback may
+// ask, or nil.
+func rulesOf(r *routes.Route, spare *config.Backend) *headerRules {
 	request := r.RequestHeaders
-	if wanted := wantedHeaders(r); len(wanted) > 0 {
+	if wanted := wantedHeaders(r, spare); len(wanted) > 0 {
 		request = slices.Concat([]config.HeaderRules{{Allow: wanted}}, request)
 	}
 	rules := headerRules{request: compileRules(request), response: compileRules(r.ResponseHeaders)}
@@ -30,14 +31,24 @@ func rulesOf(r *routes.Route) *headerRules {
 
 // wantedHeaders are those that a route's policies look at: JSON callers send
 // them under their own names, too.
-func wantedHeaders(r *routes.Route) []string {
+func wantedHeaders(r *routes.Route, spare *config.Backend) []string {
 	var wanted []string
 	if r.IdempotencyKey {
 		wanted = append(wanted, keyIdempotency)
 	}
-	for _, c := range r.Canary {
-		if c.Header != "" {
-			wanted = append(wanted, c.Header)
+	canaries, looked := r.Canary, []string{r.HashHeader}
+	if spare != nil {
+		canaries = slices.Concat(canaries, spare.Canary)
+		if spare.Balancer.Policy == "ring_hash" {
+			looked = append(looked, spare.Balancer.HashHeader)
+		}
+	}
+	for _, c := range canaries {
+		looked = append(looked, c.Header)
+	}
+	for _, name := range looked {
+		if name != "" && !slices.Contains(wanted, name) {
+			wanted = append(wanted, name)
 		}
 	}
 	return wanted

@@ -151,12 +151,41 @@ func TestMetadataFromRPC(t *testing.T) {
 	}
 }
 
+// What a route's policies look at, of its own backend or of the one that stands
+// in for it, JSON callers send under its own name.
+func TestPoliciesSeeTheirHeaders(t *testing.T) {
+	t.Parallel()
+	spare := config.DefaultBackend("spare")
+	spare.Canary = []config.Canary{{Header: "x-beta"}, {Header: "x-canary"}}
+	spare.Balancer.Policy, spare.Balancer.HashHeader = "ring_hash", "x-cart"
+	r := &routes.Route{IdempotencyKey: true, HashHeader: "x-user", Canary: []config.Canary{{Header: "x-canary"}, {}}}
+	header := http.Header{"Idempotency-Key": {"1"}, "X-User": {"2"}, "X-Canary": {"3"}, "X-Beta": {"4"}, "X-Cart": {"5"}, "X-Other": {"6"}}
+	for _, tc := range []struct {
+		spare *config.Backend
+		want  metadata.MD
+	}{
+		{nil, metadata.MD{"idempotency-key": {"1"}, "x-user": {"2"}, "x-canary": {"3"}}},
+		{&spare, metadata.MD{"idempotency-key": {"1"}, "x-user": {"2"}, "x-canary": {"3"}, "x-beta": {"4"}, "x-cart": {"5"}}},
+	} {
+		md, err := metadataFromHTTP(&http.Request{Header: header}, rulesOf(r, tc.spare).forRequest(), "", "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, own := range []string{keyRequestID, keyForwardedFor, keyForwardedHost} {
+			delete(md, own)
+		}
+		if !reflect.DeepEqual(md, tc.want) {
+			t.Errorf("got  %v\nwant %v", md, tc.want)
+		}
+	}
+}
+
 func TestResponseRules(t *testing.T) {
 	t.Parallel()
 	call := &Call{rules: rulesOf(&routes.Route{ResponseHeaders: []config.HeaderRules{
 		{Allow: []string{"Set-Cookie", "ETag", "x-raw-bin"}, Deny: []string{"x-debug-*"}},
 		{Rename: map[string]string{"x-version": "API-Version"}, Set: map[string]string{"X-Content-Type-Options": "nosniff", "x-colour": "none"}},
-	}})}
+	}}, nil)}
 	p := &recordingPeer{}
 	call.peer = p
 	_ = call.SendHeader(metadata.MD{
@@ -194,7 +223,7 @@ func (p *recordingPeer) sendHeader(md metadata.MD) error {
 func (p *recordingPeer) setTrailer(md metadata.MD) { p.trailer = md }
 
 func TestRoutesWithoutRulesHaveNone(t *testing.T) { // alone, for it counts allocations
-	if rules := rulesOf(&routes.Route{RequestHeaders: []config.HeaderRules{{}}}); rules != nil {
+	if rules := rulesOf(&routes.Route{RequestHeaders: []config.HeaderRules{{}}}, nil); rules != nil {
 		t.Errorf("compiled %+v", rules)
 	}
 	md := metadata.MD{"a": {"b"}}

@@ -27,6 +27,16 @@ func (n generation) complete() error {
 	return nil
 }
 
+// config is that of one backend; nil: there is none of that name.
+func (n generation) config(backend string) *config.Backend {
+	for i := range n.cfg.Backends {
+		if b := &n.cfg.Backends[i]; b.Name == backend {
+			return b
+		}
+	}
+	return nil
+}
+
 // snapshot is everything that a new route table or a reload changes, immutable.
 // A call loads it once, so that it never sees a mix of two.
 type snapshot struct {
@@ -60,7 +70,7 @@ func (g *Gateway) build(n generation, before *routes.Table, inputs []routes.Inpu
 			return nil, fmt.Errorf("route %s needs a credential, but there is no redis to verify it", r)
 		}
 		s.handlers[r.Index] = g.pipeline(r, dispatch)
-		s.rules[r.Index] = rulesOf(r)
+		s.rules[r.Index] = rulesOf(r, n.spareOf(r))
 		service := string(r.Descriptor.Parent().FullName())
 		if !slices.Contains(s.services[r.Backend], service) {
 			s.services[r.Backend] = append(s.services[r.Backend], service)
@@ -71,6 +81,14 @@ func (g *Gateway) build(n generation, before *routes.Table, inputs []routes.Inpu
 		return s, fmt.Errorf("building the route table: %w", faults)
 	}
 	return s, nil
+}
+
+// spareOf is the backend that a route's fallback asks; nil: none.
+func (n generation) spareOf(r *routes.Route) *config.Backend {
+	if r.Fallback == nil || r.Fallback.Backend == "" {
+		return nil
+	}
+	return n.config(r.Fallback.Backend)
 }
 
 // bind makes a call one of a route's.

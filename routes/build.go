@@ -358,7 +358,6 @@ func newRoute(m *method, p policy) *Route {
 		NoSideEffects: hasNoSideEffects(m.descriptor),
 		Canary:        be.Canary,
 		HashField:     hashField(m),
-		HashHeader:    be.Balancer.HashHeader,
 		JSON:          be.JSON,
 		Types:         m.backend.Descriptors.Types(),
 		Descriptor:    m.descriptor,
@@ -370,6 +369,9 @@ func newRoute(m *method, p policy) *Route {
 		if !h.Response.IsZero() {
 			r.ResponseHeaders = append(r.ResponseHeaders, h.Response)
 		}
+	}
+	if be.Balancer.Policy == "ring_hash" {
+		r.HashHeader = be.Balancer.HashHeader
 	}
 	if p.auth != "" {
 		r.AuthNone = p.auth == "none"
