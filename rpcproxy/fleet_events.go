@@ -51,6 +51,10 @@ func (e *fleetEvents) note(event fleet.Event) {
 		e.log.Warn("endpoint says that it does not serve", attrs...)
 	case fleet.Recovered:
 		e.log.Info("endpoint may be called again", append(attrs, slog.Duration("after", event.For))...)
+	case fleet.Lost:
+		e.log.Warn("endpoint cannot be connected to", append(attrs, slog.String("error", event.Detail))...)
+	case fleet.Found:
+		e.log.Info("endpoint is connected to again", append(attrs, slog.Duration("after", event.For))...)
 	case fleet.PanicBegan:
 		e.log.Warn("too few endpoints are usable: all are used", attrs...)
 	case fleet.PanicEnded:
@@ -73,7 +77,7 @@ func newFleetMetrics() fleetMetrics {
 			Help: "How often endpoints were taken out of use for a while, by reason: consecutive_failures, success_rate, latency, or failed_trial of one that was out of use.",
 		}, []string{"backend", "reason"}),
 		endpoints: prometheus.NewDesc("rpcgate_endpoints",
-			"Endpoints that discovery tells of, by state: ok, slow_start (new), ejected, unhealthy (by its own word), unused (not in this gateway's subset).",
+			"Endpoints that discovery tells of, by state: ok, slow_start (new), ejected, unhealthy (by its own word), unreachable (no connection), unused (not in this gateway's subset).",
 			[]string{"backend", "state"}, nil),
 		panics: prometheus.NewDesc("rpcgate_endpoints_panic",
 			"1 while so few endpoints are usable that calls go to all of them.", []string{"backend"}, nil),

@@ -125,12 +125,13 @@ func TestSickEndpointIsEjectedAndComesBack(t *testing.T) {
 		t.Errorf("%v ejections are counted", n)
 	}
 	err := testutil.GatherAndCompare(g.reg, strings.NewReader(`
-# HELP rpcgate_endpoints Endpoints that discovery tells of, by state: ok, slow_start (new), ejected, unhealthy (by its own word), unused (not in this gateway's subset).
+# HELP rpcgate_endpoints Endpoints that discovery tells of, by state: ok, slow_start (new), ejected, unhealthy (by its own word), unreachable (no connection), unused (not in this gateway's subset).
 # TYPE rpcgate_endpoints gauge
 rpcgate_endpoints{backend="test",state="ejected"} 0
 rpcgate_endpoints{backend="test",state="ok"} 3
 rpcgate_endpoints{backend="test",state="slow_start"} 0
 rpcgate_endpoints{backend="test",state="unhealthy"} 0
+rpcgate_endpoints{backend="test",state="unreachable"} 0
 rpcgate_endpoints{backend="test",state="unused"} 0
 # HELP rpcgate_endpoints_panic 1 while so few endpoints are usable that calls go to all of them.
 # TYPE rpcgate_endpoints_panic gauge

@@ -131,8 +131,12 @@ func (b *fleetBalancer) changed(l *link, s balancer.SubConnState) {
 	if s.ConnectivityState == connectivity.TransientFailure {
 		b.connErr = s.ConnectionError
 	}
-	ready := l.state == connectivity.Ready
+	before := l.state
+	ready := before == connectivity.Ready
 	b.become(l, s.ConnectivityState)
+	if l.state == connectivity.TransientFailure && before != connectivity.TransientFailure {
+		l.endpoint.Unreachable(s.ConnectionError)
+	}
 	state, more := b.sum()
 	if ready == (l.state == connectivity.Ready) && state == b.state && more == b.more && state != connectivity.TransientFailure {
 		return // nothing is another for a call
@@ -225,10 +229,14 @@ type link struct {
 	watches   watches // while it is ready
 }
 
-// become tells the endpoint when the connection is ready, and when it is no more.
+// become tells the endpoint when the connection is ready, and when it is no
+// more; and when it does not fail any more.
 func (b *fleetBalancer) become(l *link, s connectivity.State) {
 	before := l.state
 	l.state = s
+	if before == connectivity.TransientFailure && s != connectivity.TransientFailure {
+		l.endpoint.Reachable()
+	}
 	switch {
 	case before != connectivity.Ready && s == connectivity.Ready:
 		l.endpoint.Connected()

@@ -11,6 +11,7 @@ type Endpoint struct {
 	info    atomic.Pointer[Info]
 	start   start
 	reports reports
+	reach   reach
 	health
 
 	// What every call writes. It keeps its lines of memory to itself, so that what

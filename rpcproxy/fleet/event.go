@@ -16,6 +16,10 @@ const (
 	// Recovered: the endpoint says that it serves again, or has not been heard of for
 	// too long to be believed.
 	Recovered
+	// Lost: no connection to the endpoint can be made, and there is none.
+	Lost
+	// Found: there is one again.
+	Found
 	// PanicBegan: too few endpoints are usable, so all are used.
 	PanicBegan
 	// PanicEnded: enough are again.
@@ -44,10 +48,10 @@ type Event struct {
 	Address string
 	// Of Ejected.
 	Reason Reason
-	// The figures that decided.
+	// Of Ejected: the figures that decided. Of Lost: why the connection failed.
 	Detail string
-	// Of Ejected: until a trial call may go to it. Of Readmitted and Recovered: how
-	// long it was out of use.
+	// Of Ejected: until a trial call may go to it. Of Readmitted,
+	// Recovered and Found: how long it was out of use.
 	For time.Duration
 	// Of the panics: how many of how many endpoints are usable.
 	Usable, Endpoints int

@@ -114,9 +114,3 @@ func (e *Endpoint) InFlight() int { return int(e.load.inflight.Load()) }
 
 // Connections is how many connections have it ready.
 func (e *Endpoint) Connections() int { return int(e.load.conns.Load()) }
-
-// Connected notes that one more connection has the endpoint ready.
-func (e *Endpoint) Connected() { e.load.conns.Add(1) }
-
-// Disconnected takes back one Connected.
-func (e *Endpoint) Disconnected() { e.load.conns.Add(-1) }

@@ -14,6 +14,8 @@ const (
 	StateEjected State = "ejected"
 	// StateUnhealthy: it says that it does not serve.
 	StateUnhealthy State = "unhealthy"
+	// StateUnreachable: there is no connection to it, and the last attempt failed.
+	StateUnreachable State = "unreachable"
 	// StateSlowStart: it is new, and does not get its whole share of calls yet.
 	StateSlowStart State = "slow_start"
 	// StateOK: none of these.
@@ -22,7 +24,7 @@ const (
 
 // States are all of them.
 func States() []State {
-	return []State{StateOK, StateSlowStart, StateEjected, StateUnhealthy, StateUnused}
+	return []State{StateOK, StateSlowStart, StateEjected, StateUnhealthy, StateUnreachable, StateUnused}
 }
 
 // EndpointView is an endpoint as operators see it.
@@ -35,7 +37,7 @@ type EndpointView struct {
 	// some, else as discovery tells it.
 	Weight float64 `json:"weight"`
 	State  State   `json:"state"`
-	// Why it is ejected or unhealthy, in words.
+	// Why it is ejected, unhealthy or unreachable, in words.
 	Reason string `json:"reason,omitempty"`
 	// Since when it is ejected.
 	EjectedAt *time.Time `json:"ejected_at,omitempty"`
@@ -91,6 +93,8 @@ func (f *Fleet) View() []EndpointView {
 			v.EjectedAt, v.NextProbe = date(e.ejectedAt), date(time.Duration(e.until.Load()))
 		case StateUnhealthy:
 			v.Reason = "says that it does not serve"
+		case StateUnreachable:
+			v.Reason = e.reach.lostWhy
 		}
 	}
 	return views
@@ -103,6 +107,8 @@ func (e *Endpoint) state(now time.Duration) State {
 		return StateEjected
 	case barred&barUnhealthy != 0:
 		return StateUnhealthy
+	case e.unreachable():
+		return StateUnreachable
 	case now < e.start.end():
 		return StateSlowStart
 	default:
