@@ -224,8 +224,9 @@ func TestLastGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := fallbackRoute(t, withCodes(config.Fallback{LastGood: &config.LastGood{MaxAge: time.Minute, Entries: 2, MaxSize: 64}}, "UNAVAILABLE"))
 		g, _, _ := newTestGateway(verifyFunc(func(c auth.Credential) (*auth.Principal, error) {
-			return &auth.Principal{App: c.App, TokenID: "t1"}, nil
+			return &auth.Principal{App: c.App}, nil // as in zRPC's layout, where tokens have no id
 		}))
+		token := "first"
 		kept := newKeptOver(nil)
 		good, err := kept.lastGood(r, *r.Fallback.LastGood)
 		if err != nil {
@@ -237,7 +238,7 @@ func TestLastGood(t *testing.T) {
 		ask := func(app, request string, md metadata.MD) (*askingPeer, error) {
 			p := &askingPeer{request: request}
 			c := newTestCall(r, p)
-			c.Credential.App, c.Metadata = app, md
+			c.Credential, c.Metadata = auth.Credential{App: app, Token: token}, md
 			return p, h(t.Context(), c)
 		}
 		must := func(p *askingPeer, err error) *askingPeer {
@@ -265,6 +266,11 @@ func TestLastGood(t *testing.T) {
 			"other metadata":     func() (*askingPeer, error) { return ask("acme", "a", metadata.MD{"lang": {"en"}}) },
 			"metadata moved":     func() (*askingPeer, error) { return ask("acme", "a", metadata.MD{"langd": {"e"}}) },
 			"a business failure": func() (*askingPeer, error) { return ask("acme", "b", nil) },
+			"a token put in place of the one that asked": func() (*askingPeer, error) {
+				token = "second"
+				defer func() { token = "first" }()
+				return ask("acme", "a", german)
+			},
 		} {
 			if p, err := ask(); err == nil {
 				t.Errorf("%s is answered %q", name, p.messages)

@@ -88,7 +88,9 @@ func keyOfCall(c *Call, request mem.BufferSlice) (key lastGoodKey) {
 	h := sha256.New()
 	app, token := "", ""
 	if c.Principal != nil {
-		app, token = c.Principal.App, c.Principal.TokenID
+		// The token itself: in zRPC's layout an app's tokens, one after the other,
+		// have no id to tell them apart.
+		app, token = c.Principal.App, c.Credential.Token
 	}
 	hashText(h, app)
 	hashText(h, token)
