@@ -160,11 +160,18 @@ func (a *httpAPI) send(ctx context.Context, path string, query url.Values) (*htt
 	return nil, &apiError{status: answer.StatusCode, text: errorText(string(text), secret)}
 }
 
-// errorText makes one line of an error's body, without the secret that the
-// request had.
+// errorText makes one line of the beginning of an error's text, without the
+// secret that the request had, nor what is left of it where the text was cut off.
 func errorText(text, secret string) string {
+	text = text[:min(len(text), maxErrorText)]
 	if secret != "" {
 		text = strings.ReplaceAll(text, secret, "[redacted]")
+	}
+	for n := min(len(secret), len(text)); n > 0; n-- {
+		if strings.HasSuffix(text, secret[:n]) {
+			text = text[:len(text)-n]
+			break
+		}
 	}
 	return strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -60,4 +61,21 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+func TestErrorsHaveNoSecrets(t *testing.T) {
+	t.Parallel()
+	const secret = "0123456789abcdef"
+	long := strings.Repeat(" x", maxErrorText)
+	for name, tc := range map[string]struct{ text, secret, want string }{
+		"whole":           {"token " + secret + " lacks\nservice:read", secret, "token [redacted] lacks service:read"},
+		"cut off":         {long[:maxErrorText-6] + secret, secret, strings.TrimSpace(long[:maxErrorText-6])},
+		"twice":           {secret + long[:maxErrorText-20] + secret, secret, "[redacted]" + long[:maxErrorText-20]},
+		"without a token": {long, "", strings.TrimSpace(long[:maxErrorText])},
+		"no text":         {"", secret, ""},
+	} {
+		if got := errorText(tc.text, tc.secret); got != strings.TrimSpace(tc.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
 }
