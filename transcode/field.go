@@ -22,8 +22,9 @@ import (
 // It is immutable and safe for concurrent use. Reading allocates nothing, and
 // goes through each byte once for each message of the path at most.
 type Field struct {
-	steps []fieldStep
-	leaf  protoreflect.FieldDescriptor
+	steps  []fieldStep
+	leaf   protoreflect.FieldDescriptor
+	absent FieldValue // of a message without it
 }
 
 // fieldStep is a field on the way, or the last one.
@@ -74,6 +75,7 @@ func CompileField(md protoreflect.MessageDescriptor, path string) (*Field, error
 	case protoreflect.MessageKind, protoreflect.GroupKind, protoreflect.FloatKind, protoreflect.DoubleKind:
 		return nil, fmt.Errorf("field %s is a %s: only integers, bools, enums, strings and bytes can be read", f.leaf.FullName(), f.leaf.Kind())
 	default:
+		f.absent = defaultOf(f.leaf)
 		return f, nil
 	}
 }
@@ -107,9 +109,6 @@ func tagOf(fd protoreflect.FieldDescriptor) fieldTag {
 	return t
 }
 
-// Name is the field's path, for errors and logs.
-func (f *Field) Name() string { return string(f.leaf.FullName()) }
-
 // Read gives the field's value in a message. The error says that the bytes are
 // none.
 func (f *Field) Read(msg []byte) (FieldValue, error) {
@@ -118,7 +117,7 @@ func (f *Field) Read(msg []byte) (FieldValue, error) {
 		return FieldValue{}, err
 	}
 	if !v.set {
-		v = f.fallback()
+		return f.absent, nil
 	}
 	return v, nil
 }
@@ -199,15 +198,15 @@ func (f *Field) take(value []byte, v *FieldValue) {
 	}
 }
 
-// fallback is the value of a field that is not there.
-func (f *Field) fallback() FieldValue {
-	switch d := f.leaf.Default(); f.leaf.Kind() {
+// defaultOf is the value of a field that is not there.
+func defaultOf(fd protoreflect.FieldDescriptor) FieldValue {
+	switch d := fd.Default(); fd.Kind() {
 	case protoreflect.StringKind:
 		return FieldValue{text: []byte(d.String())}
 	case protoreflect.BytesKind:
 		return FieldValue{text: d.Bytes()}
 	default:
-		return FieldValue{number: number(f.leaf.Kind(), d)}
+		return FieldValue{number: number(fd.Kind(), d)}
 	}
 }
 

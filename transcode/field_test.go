@@ -224,6 +224,16 @@ func TestReadingAFieldAllocatesNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+	if f, err = transcode.CompileField(md, "text_default"); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if v, err := f.Read(nil); err != nil || v.IsSet() || f.Text(v) == "" {
+			t.Fatal(v, err)
+		}
+	}); n != 1 { // the text itself
+		t.Errorf("%v allocations for a default", n)
+	}
 }
 
 func BenchmarkField(b *testing.B) {
