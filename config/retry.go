@@ -14,8 +14,9 @@ type Retry struct {
 	Backoff time.Duration `yaml:"backoff" default:"25ms" min:"1ms"`
 	// The longest pause.
 	MaxBackoff time.Duration `yaml:"max_backoff" default:"1s" min:"1ms"`
-	// How long one attempt at a unary call may take, within the call's own limit; 0: all that is left of it. One that
-	// takes longer counts against its endpoint, and is followed by another if the call may be repeated.
+	// How long one attempt at a unary call that may be repeated is waited for before another one is made; 0: as long as
+	// the call may take. It counts against its endpoint. The last attempt, and one at a call that may not be repeated,
+	// have all that is left of the call's time.
 	AttemptTimeout time.Duration `yaml:"attempt_timeout" default:"0s"`
 	// How much of the messages of a caller that streams is kept, until it is answered, so that they can be sent again.
 	ReplaySize Size `yaml:"replay_size" default:"64KiB" max:"16MiB"`

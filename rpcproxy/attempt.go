@@ -50,7 +50,8 @@ func (a *attempt) try(ctx context.Context) error {
 	b := c.backend
 	start := time.Now()
 	a.limit = c.limit
-	if t := b.retrier.attemptTimeout; t > 0 && !c.streams() {
+	// Without another attempt to follow, cutting this one off would help nobody.
+	if t := b.retrier.attemptTimeout; t > 0 && !c.streams() && c.idempotent && c.attempts < c.maxAttempts {
 		deadline, ok := ctx.Deadline()
 		if own := start.Add(t); !ok || own.Before(deadline) {
 			limited, cancel := context.WithDeadline(ctx, own)

@@ -140,7 +140,7 @@ func TestRetryWithinTheDeadline(t *testing.T) {
 	}
 }
 
-// An attempt that takes too long is given up; only what may be repeated is.
+// An attempt that takes too long is given up, if another one can follow.
 func TestAttemptTimeout(t *testing.T) {
 	for name, tt := range map[string]struct {
 		request  Request
@@ -151,8 +151,8 @@ func TestAttemptTimeout(t *testing.T) {
 		late     time.Duration // of the error; 0: none
 	}{
 		"may be repeated":         {Request{Idempotent: true}, time.Second, 2, false, 3, 0},
-		"may not":                 {Request{}, time.Second, 1, false, 1, 100 * ms},
-		"all of them":             {Request{Idempotent: true}, time.Second, 9, false, 3, 100 * ms},
+		"may not":                 {Request{}, time.Second, 1, false, 1, time.Second},
+		"all of them":             {Request{Idempotent: true}, time.Second, 9, false, 3, time.Second},
 		"the call's comes first":  {Request{Idempotent: true}, 50 * ms, 9, false, 1, 50 * ms},
 		"the backend notices":     {Request{Idempotent: true}, time.Second, 1, true, 2, 0},
 		"a stream has no such":    {Request{Idempotent: true, ServerStreams: true}, time.Second, 1, false, 1, time.Second},
