@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,14 +64,11 @@ func (f *fanOut) handle(ctx context.Context, c *Call) error {
 	return f.answer(c, results)
 }
 
-// list gives the endpoints.
+// list gives the endpoints. It is not waited for longer than discoveryWait where
+// calls may take as long as they like: what has no endpoints fails.
 func (f *fanOut) list(ctx context.Context) ([]string, error) {
-	limited := ctx
-	if f.timeout > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, f.timeout)
-		defer cancel()
-	}
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(f.timeout, discoveryWait))
+	defer cancel()
 	list, err := f.endpoints.Addresses(limited)
 	switch {
 	case len(list) == 0 && ctx.Err() == nil:
@@ -164,6 +162,9 @@ func (f *fanOut) answer(c *Call, results []endpointResult) error {
 	}
 	for i := range results {
 		c.traffic.out.Add(int64(len(results[i].answer)))
+		if c.Route.LogBodies {
+			c.traffic.keep(&c.traffic.response, mem.BufferSlice{mem.SliceBuffer(results[i].answer)})
+		}
 	}
 	if all, ok := c.peer.(allAnswerer); ok {
 		all.sendAll(results, failure)

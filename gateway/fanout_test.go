@@ -178,3 +178,33 @@ func TestFanOutWithoutEndpoints(t *testing.T) {
 		}
 	})
 }
+
+// Where calls may take as long as they like, endpoints that nobody tells of are
+// not waited for so long.
+func TestFanOutWithoutALimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, out := newTestFanOut(t, &fleetOf{unknown: true}, nil)
+		out.timeout = 0
+		start := time.Now()
+		err := out.handle(t.Context(), newTestCall(out.route, &askingPeer{request: "hello"}))
+		if failure := describe(err); failure == nil || failure.Reason != "BACKEND_UNREACHABLE" || time.Since(start) != discoveryWait {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestFanOutLogsBodies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, out := newTestFanOut(t, &fleetOf{list: endpointsUpTo(2)}, nil)
+		out.route.LogBodies = true
+		c := newTestCall(out.route, &askingPeer{request: "hello"})
+		if err := out.handle(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if request, response := c.traffic.bodies(); string(request) != "hello" || string(response) != "h000:1h001:1" {
+			t.Errorf("%q, %q", request, response)
+		}
+	})
+}
