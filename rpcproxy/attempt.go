@@ -160,9 +160,8 @@ func (a *attempt) notAcquired(ctx context.Context, err error) error {
 // they are shared.
 func (a *attempt) callOptions() []grpc.CallOption {
 	o := append(a.options[:0], a.call.backend.callOptions...)
-	o = append(o, grpc.Peer(&a.peer))
-	if !a.call.streams() {
-		o = append(o, grpc.Header(&a.header), grpc.Trailer(&a.trailer))
+	if !a.call.streams() { // of streams grpc-go writes them at the end, in a goroutine of its own
+		o = append(o, grpc.Peer(&a.peer), grpc.Header(&a.header), grpc.Trailer(&a.trailer))
 	}
 	if a.call.mayRepeat() {
 		o = append(o, a.call.backend.repeatsHere)

@@ -1,6 +1,8 @@
 package rpcproxy
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -9,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
 )
 
@@ -80,5 +83,32 @@ func TestJudge(t *testing.T) {
 				t.Errorf("after five failures the breaker is open: %v, want %v", open, counts)
 			}
 		})
+	}
+}
+
+// Where a stream went is told while it goes on, and when its caller breaks it
+// off, also where the fleet has not chosen the endpoint: grpc-go's own notes are
+// written when the stream ends, by a goroutine of its own.
+func TestServedOfStreamsThatBreakOff(t *testing.T) {
+	s := serve(t, func(srv any, ss grpc.ServerStream) error {
+		if err := echo(srv, ss); err != nil {
+			return err
+		}
+		<-ss.Context().Done()
+		return ss.Context().Err()
+	})
+	b := newBackend(t, s.addr, func(c *config.Backend) { c.Balancer.Policy = "pick_first" }, Options{})
+	for range 50 {
+		ctx, cancel := context.WithCancel(testContext(t))
+		r := &Request{Method: testMethod, ClientStreams: true, ServerStreams: true, Served: &Served{}}
+		gone := errors.New("gone")
+		ex := &exchange{requests: []string{"x"}, onMsg: func(string) error { cancel(); return gone }}
+		if err := b.Forward(ctx, r, ex); err == nil {
+			t.Fatal("Forward: no error")
+		}
+		if *r.Served != (Served{Attempts: 1, Endpoint: s.addr}) {
+			t.Fatalf("told %+v", *r.Served)
+		}
+		cancel()
 	}
 }

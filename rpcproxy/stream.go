@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -34,10 +35,14 @@ func (a *attempt) stream(ctx context.Context) error {
 	} else {
 		a.in.Data = c.in
 		if err := s.SendMsg(&a.in); err != nil { // half-closes, too
+			a.notePeer(s)
 			return a.fail(ctx, err)
 		}
 	}
 	err = a.pumpResponses(s)
+	if a.header == nil {
+		a.notePeer(s)
+	}
 	if exchange, ok := errors.AsType[*ExchangeError](err); ok {
 		return a.exchangeFailed(exchange) // the trailer is not to be touched: the stream still runs
 	}
@@ -48,6 +53,15 @@ func (a *attempt) stream(ctx context.Context) error {
 		return nil
 	}
 	return a.fail(ctx, err)
+}
+
+// notePeer takes down where the stream went, if it got so far. It is for after
+// the header or the end: before, it would keep grpc-go from sending again what was
+// left out.
+func (a *attempt) notePeer(s grpc.ClientStream) {
+	if p, ok := peer.FromContext(s.Context()); ok {
+		a.peer = *p
+	}
 }
 
 // endStream gives the exchange what is left of the answer.
@@ -74,6 +88,7 @@ func (a *attempt) pumpResponses(s grpc.ClientStream) error {
 	}
 	if header != nil {
 		a.header = header
+		a.notePeer(s)
 		c.pass.Progress()
 		c.backend.fleet.Progress(&a.choice)
 		if c.replay != nil {
