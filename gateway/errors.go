@@ -39,6 +39,7 @@ type callError struct {
 	bare       bool           // without details
 	backend    *status.Status // the backend's own status, untouched
 	cause      error          // for the log only
+	fixed      *fixedAnswer   // of what is the same for all calls; nil: it is not
 }
 
 func (f *callError) Error() string {
@@ -56,6 +57,9 @@ func (f *callError) Unwrap() error { return f.cause }
 func (f *callError) Status() *status.Status {
 	if f.backend != nil {
 		return f.backend
+	}
+	if f.fixed != nil {
+		return f.fixed.status
 	}
 	s := status.New(f.Code, f.Message)
 	if f.bare {
@@ -81,6 +85,9 @@ func (f *callError) Status() *status.Status {
 func (f *callError) withoutDetails() *callError {
 	if f.backend != nil || f.bare {
 		return f
+	}
+	if f.fixed != nil {
+		return f.fixed.bare
 	}
 	bare := *f
 	bare.bare = true
@@ -181,10 +188,10 @@ var (
 		Message: "the gateway is stopping and could not wait for the call any longer",
 	}
 	// Not 429: it is the gateway's trouble, and not of the caller's making.
-	errOverloaded = &callError{
+	errOverloaded = fixed(callError{
 		Code: codes.ResourceExhausted, Reason: "OVERLOADED", httpStatus: http.StatusServiceUnavailable, RetryAfter: time.Second,
 		Message: "the gateway has more calls than it can serve, and this one is among those that it sheds",
-	}
+	})
 	errDeadlinePassed = &callError{
 		Code: codes.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED",
 		Message: "the caller's deadline passed before the call could be forwarded",

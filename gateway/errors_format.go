@@ -29,6 +29,8 @@ const (
 	// code 0 and the answer as data; an error's data are its reason and details.
 	// The HTTP status stays the real one.
 	errorsEnvelope
+
+	errorFormats = iota
 )
 
 func parseErrorFormat(name string) errorFormat {
@@ -72,6 +74,9 @@ func (f errorFormat) wrap() (before, after string) {
 // appendFailure appends a failure as one JSON object on one line, with the
 // details' types taken from the route's backend; the route may be nil.
 func appendFailure(dst []byte, failure *callError, r *routes.Route, format errorFormat) []byte {
+	if failure.fixed != nil {
+		return append(dst, failure.fixed.json[format]...)
+	}
 	var types transcode.Resolver
 	if r != nil {
 		types = r.Types

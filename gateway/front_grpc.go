@@ -193,6 +193,12 @@ func (p *grpcPeer) finish(err error) error {
 	if failure == nil {
 		return nil
 	}
+	if f := failure.fixed; f != nil {
+		if f.details != nil {
+			p.stream.SetTrailer(f.details)
+		}
+		return f.undetailed
+	}
 	return failure.Status().Err()
 }
 

@@ -116,10 +116,9 @@ func (p *connectPeer) writeFailure(failure *callError, body *[]byte) int {
 	failure.writeHints(h)
 	h["Content-Type"] = []string{"application/json"}
 	h["X-Content-Type-Options"] = []string{"nosniff"}
-	s := failure.Status()
-	*body = wire.AppendConnectError((*body)[:0], s.Code(), s.Message(), p.detailsOf(failure))
+	*body = p.appendError((*body)[:0], failure)
 	if failure.httpStatus == http.StatusNotFound { // no such method; the code alone would be 501
 		return http.StatusNotFound
 	}
-	return wire.ConnectHTTPStatus(s.Code())
+	return wire.ConnectHTTPStatus(failure.Code)
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/rpcgate/rpcgate/gateway/wire"
+	"github.com/rpcgate/rpcgate/routes"
 	"github.com/rpcgate/rpcgate/transcode"
 )
 
@@ -169,15 +170,24 @@ func (c *rpcCall) takeLeave() {
 	}
 }
 
-// detailsOf gives a status' details as Connect shows them.
-func (c *rpcCall) detailsOf(failure *callError) []wire.ErrorDetail {
+// appendError appends a failure as Connect has it.
+func (c *rpcCall) appendError(dst []byte, failure *callError) []byte {
+	if failure.fixed != nil {
+		return append(dst, failure.fixed.connect...)
+	}
+	s := failure.Status()
+	return wire.AppendConnectError(dst, s.Code(), s.Message(), detailsOf(failure, c.call.Route))
+}
+
+// detailsOf gives a status' details as Connect shows them; the route may be nil.
+func detailsOf(failure *callError, r *routes.Route) []wire.ErrorDetail {
 	all := failure.Status().Proto().GetDetails()
 	if len(all) == 0 {
 		return nil
 	}
 	var types transcode.Resolver
-	if c.call.Route != nil {
-		types = c.call.Route.Types
+	if r != nil {
+		types = r.Types
 	}
 	details := make([]wire.ErrorDetail, len(all))
 	for i, d := range all {

@@ -104,8 +104,7 @@ func (p *envelopedPeer) endConnect(failure *callError) error {
 	}
 	var problem, trailer []byte
 	if failure != nil {
-		s := failure.Status()
-		problem = wire.AppendConnectError(nil, s.Code(), s.Message(), p.detailsOf(failure))
+		problem = p.appendError(nil, failure)
 	}
 	eachAnswer(p.trailer, func(key string, values []string) {
 		trailer = wire.AppendMetadataEntry(trailer, key, values)
@@ -121,6 +120,12 @@ func (p *envelopedPeer) endConnect(failure *callError) error {
 func eachStatus(failure *callError, use func(key, value string)) {
 	if failure == nil {
 		use(headerStatus, "0")
+		return
+	}
+	if failure.fixed != nil {
+		for _, h := range failure.fixed.headers {
+			use(h.key, h.value)
+		}
 		return
 	}
 	s := failure.Status()
