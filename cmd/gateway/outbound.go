@@ -26,6 +26,7 @@ type outbound struct {
 	mu      sync.Mutex
 	cfg     *config.Config               // in force
 	inForce map[string]*rpcproxy.Backend // by name
+	coming  map[*rpcproxy.Backend]bool   // built; calls may come before it is known here that they are in force
 	retired map[*rpcproxy.Backend]bool   // out of force, not closed yet
 	ending  sync.WaitGroup               // the retired ones' goroutines
 	closed  context.Context              //nolint:containedctx // ends the wait for the retired ones
@@ -34,19 +35,19 @@ type outbound struct {
 
 // newOutbound makes the backends of cfg. Nothing is connected to yet.
 func newOutbound(cfg *config.Config, log *slog.Logger, reg prometheus.Registerer) (*outbound, error) {
-	o := &outbound{log: log, reg: reg, finders: &finders{log: log}, cfg: &config.Config{}, retired: map[*rpcproxy.Backend]bool{}}
+	o := &outbound{log: log, reg: reg, finders: &finders{log: log}, cfg: &config.Config{}, coming: map[*rpcproxy.Backend]bool{}, retired: map[*rpcproxy.Backend]bool{}}
 	o.closed, o.close = context.WithCancel(context.Background())
 	backends, err := o.build(cfg)
 	if err != nil {
 		o.end()
 		return nil, err
 	}
-	o.cfg, o.inForce = cfg, backends
+	o.replace(cfg, backends, 0, 0)
 	return o, nil
 }
 
 // build gives the backends of a configuration: those in force that it has too,
-// just as they are, and new ones.
+// just as they are, and new ones. replace or discard must follow.
 func (o *outbound) build(cfg *config.Config) (map[string]*rpcproxy.Backend, error) {
 	was := make(map[string]config.Backend, len(o.cfg.Backends))
 	for _, b := range o.cfg.Backends {
@@ -64,6 +65,9 @@ func (o *outbound) build(cfg *config.Config) (map[string]*rpcproxy.Backend, erro
 			return nil, fmt.Errorf("backend %s: %w", b.Name, err)
 		}
 		backends[b.Name] = made
+		o.mu.Lock()
+		o.coming[made] = true
+		o.mu.Unlock()
 	}
 	return backends, nil
 }
@@ -88,6 +92,9 @@ func (o *outbound) discard(backends map[string]*rpcproxy.Backend) {
 			o.closeBackend(b)
 		}
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.coming)
 }
 
 // replace puts other backends in force. Those that go take their last calls for
@@ -102,7 +109,11 @@ func (o *outbound) replace(cfg *config.Config, next map[string]*rpcproxy.Backend
 		}
 	}
 	o.cfg, o.inForce = cfg, maps.Clone(next)
+	clear(o.coming)
 }
+
+// lookInterval is how often is looked whether a retired backend has calls left.
+const lookInterval = 100 * time.Millisecond
 
 func (o *outbound) retire(b *rpcproxy.Backend, linger, drain time.Duration) {
 	wait := time.NewTimer(linger)
@@ -113,6 +124,15 @@ func (o *outbound) retire(b *rpcproxy.Backend, linger, drain time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(o.closed, drain)
 	defer cancel()
+	// A call in flight may need another connection yet, to be tried again.
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	for ctx.Err() == nil && b.Concurrency().InFlight > 0 {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+		}
+	}
 	if err := b.Shutdown(ctx); err != nil {
 		o.log.Warn("calls of a backend that was taken out of the configuration were cut off",
 			slog.String("backend", b.Name()), slog.Any("error", err))
@@ -129,8 +149,10 @@ func (o *outbound) revoke(r auth.Revocation) {
 	for _, b := range o.inForce {
 		b.Revoke(r.App, r.TokenID)
 	}
-	for b := range o.retired {
-		b.Revoke(r.App, r.TokenID)
+	for _, others := range []map[*rpcproxy.Backend]bool{o.coming, o.retired} {
+		for b := range others {
+			b.Revoke(r.App, r.TokenID)
+		}
 	}
 }
 
