@@ -85,6 +85,8 @@ type TimeoutError struct {
 	// Whether the time was up by the caller's own deadline, and not by a limit
 	// of the route or the backend.
 	CallerDeadline bool
+	// Whether it was up for one attempt alone (retry.attempt_timeout).
+	OfAttempt bool
 	// Whether no connection to the backend had come about by then.
 	Connecting bool
 	// Whether the time was up before there was a connection to send the call on,
@@ -94,8 +96,11 @@ type TimeoutError struct {
 
 func (e *TimeoutError) Error() string {
 	whose := "the configured limit"
-	if e.CallerDeadline {
+	switch {
+	case e.CallerDeadline:
 		whose = "the caller's deadline"
+	case e.OfAttempt:
+		whose = "the limit of one attempt"
 	}
 	if e.Unsent {
 		return fmt.Sprintf("backend %q was not called: %s passed before the call was sent", e.Backend, whose)

@@ -84,6 +84,7 @@ func (a *attempt) timedOut() error {
 		Backend:        a.call.backend.name,
 		Limit:          limit,
 		CallerDeadline: a.limit.byCaller,
+		OfAttempt:      a.limit.ofAttempt,
 		Unsent:         a.lease.entry == nil,
 		Connecting:     a.peer.Addr == nil && a.lease.entry != nil && a.lease.Conn().GetState() != connectivity.Ready,
 	}

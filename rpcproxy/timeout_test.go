@@ -95,6 +95,8 @@ func TestTimeoutText(t *testing.T) {
 			`backend "b" did not answer within 99ms (the caller's deadline)`},
 		"a very short deadline": {limit{timeout: 1234567, byCaller: true}, sent,
 			`backend "b" did not answer within 1.23ms (the caller's deadline)`},
+		"of an attempt": {limit{timeout: 300 * time.Millisecond, ofAttempt: true}, sent,
+			`backend "b" did not answer within 300ms (the limit of one attempt)`},
 		"unsent": {limit{byCaller: true}, Lease{},
 			`backend "b" was not called: the caller's deadline passed before the call was sent`},
 	} {
