@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -198,9 +197,7 @@ func (g *Gateway) untilStopped(ctx, background context.Context, w watching, fail
 			return w, err
 		case r := <-g.reloads:
 			var err error
-			if w, err = g.reload(background, r, w); err != nil {
-				err = fmt.Errorf("the configuration in force stays: %w", err)
-			}
+			w, err = g.reload(background, r, w)
 			r.done <- err
 		}
 	}

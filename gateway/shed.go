@@ -21,11 +21,12 @@ type shedder struct {
 	overload *limits.Overload
 	metrics  *telemetry.Overload
 	counters [limits.Verdicts][limits.Priorities]prometheus.Counter
-	total    atomic.Uint64 // of counters
+	maxCalls int
+	totals   [limits.Verdicts]atomic.Uint64 // of counters
 }
 
 func newShedder(cfg config.Overload, reg prometheus.Registerer) *shedder {
-	s := &shedder{overload: limits.NewOverload(cfg), metrics: telemetry.NewOverload(reg)}
+	s := &shedder{overload: limits.NewOverload(cfg), metrics: telemetry.NewOverload(reg), maxCalls: cfg.MaxCalls}
 	s.metrics.Admitted.Set(1)
 	for v := limits.Admitted + 1; v < limits.Verdicts; v++ {
 		for p := range limits.Priority(limits.Priorities) {
@@ -70,7 +71,7 @@ func (s *shedder) admit(p limits.Priority) step {
 
 func (s *shedder) shed(v limits.Verdict, p limits.Priority) error {
 	s.counters[v][p].Inc()
-	s.total.Add(1)
+	s.totals[v].Add(1)
 	return errOverloaded
 }
 
@@ -83,8 +84,7 @@ func (s *shedder) run(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(limits.Tick)
 	defer tick.Stop()
 	last := time.Now()
-	var told uint64
-	var toldAt time.Time
+	var told shedLog
 	for {
 		select {
 		case <-ctx.Done():
@@ -98,13 +98,40 @@ func (s *shedder) run(ctx context.Context, log *slog.Logger) {
 		s.metrics.CPU.Set(status.CPU)
 		s.metrics.QueueDelay.Set(status.QueueDelay.Seconds())
 		s.metrics.Admitted.Set(status.Admitted)
-		if total := s.total.Load(); total > told && now.Sub(toldAt) >= shedLogInterval {
-			log.LogAttrs(ctx, slog.LevelWarn, "calls are shed: there are more than can be served",
-				slog.Uint64("shed", total-told), slog.Int("in_flight", status.InFlight),
-				slog.Float64("cpu", status.CPU), slog.Duration("queue_delay", status.QueueDelay), slog.Float64("admitted", status.Admitted))
-			told, toldAt = total, now
+		if now.Sub(told.at) < shedLogInterval {
+			continue
+		}
+		if counts := told.take(&s.totals); len(counts) > 0 {
+			told.at = now
+			log.LogAttrs(ctx, slog.LevelWarn, "calls are shed: there are more than can be served", append(counts,
+				slog.Int("in_flight", status.InFlight), slog.Int("max_calls", s.maxCalls),
+				slog.Float64("cpu", status.CPU), slog.Duration("queue_delay", status.QueueDelay), slog.Float64("admitted", status.Admitted))...)
 		}
 	}
+}
+
+// shedLog is what the log has been told of shed calls, and when.
+type shedLog struct {
+	told [limits.Verdicts]uint64
+	at   time.Time
+}
+
+// take gives how many calls were shed since, by reason and all; nothing for none.
+func (l *shedLog) take(totals *[limits.Verdicts]atomic.Uint64) []slog.Attr {
+	var counts []slog.Attr
+	sum := uint64(0)
+	for v := limits.Admitted + 1; v < limits.Verdicts; v++ {
+		total := totals[v].Load()
+		if n := total - l.told[v]; n > 0 {
+			sum += n
+			counts = append(counts, slog.Uint64("shed_"+v.String(), n))
+		}
+		l.told[v] = total
+	}
+	if sum == 0 {
+		return nil
+	}
+	return append(counts, slog.Uint64("shed", sum))
 }
 
 // Overload tells what load the gateway is under, and what share of its calls it
