@@ -43,5 +43,26 @@ func (v *validator) warnBalancer(b *Backend, section string) {
 		const why = "pick_first takes whichever endpoint answers first"
 		idle(balancer.Zone.Name != "", ".balancer.zone", why)
 		idle(len(b.Canary) > 0, ".canary", why)
+	} else if b.withoutMetadata() {
+		idle(balancer.Zone.Name != "", ".balancer.zone", whyNoMetadata)
+		idle(len(b.Canary) > 0, ".canary", whyNoMetadata)
+	}
+	v.warnCanaries(b.Canary, section+".canary")
+}
+
+const whyNoMetadata = "endpoints from the configuration and from DNS have no metadata, which etcd, Consul and Kubernetes tell"
+
+// withoutMetadata tells whether no endpoint can have any.
+func (b *Backend) withoutMetadata() bool {
+	return len(b.Endpoints) > 0 || b.Target != "" && !strings.HasPrefix(b.Target, "xds:")
+}
+
+// warnCanaries finds those whose turn never comes.
+func (v *validator) warnCanaries(all []Canary, section string) {
+	for i := range all[:max(0, len(all)-1)] {
+		if all[i].Header == "" && all[i].Percent == 100 {
+			v.fault(indexPath(section, i+1), "does nothing: the canary before it takes all calls")
+			return
+		}
 	}
 }

@@ -27,12 +27,17 @@ func TestBalancerWarnings(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
 		"": nil,
-		"    balancer: {policy: ring_hash, hash_field: user.id, zone: {name: x}, subset: {size: 3}}\n": nil,
-		"    balancer: {hash_header: user}\n":                                                  {"backends[0].balancer.hash_header: does nothing: the policy is not ring_hash"},
-		"    balancer: {hash_field: user}\n":                                                   {"backends[0].balancer.hash_field: does nothing"},
-		"    balancer: {load_reports: per_call}\n":                                             {"backends[0].balancer.load_reports: does nothing: the policy is not weighted_round_robin"},
-		"    balancer: {policy: weighted_round_robin, load_reports: out_of_band}\n":            nil,
-		"    balancer: {policy: pick_first, zone: {name: x}}\n    canary: [{match: {a: b}}]\n": {"backends[0].balancer.zone: does nothing: pick_first takes", "backends[0].canary: does nothing: pick_first takes"},
+		"    balancer: {policy: ring_hash, hash_field: user.id, subset: {size: 3}}\n":            nil,
+		"    balancer: {zone: {name: x}}\n    canary: [{match: {a: b}}]\n":                       {"backends[0].balancer.zone: does nothing: endpoints from the configuration", "backends[0].canary: does nothing: endpoints"},
+		"  - {name: b, reflection: true, target: 'dns:///b:1', balancer: {zone: {name: x}}}\n":   {"backends[1].balancer.zone: does nothing: endpoints"},
+		"routes:\n  - {method: a.B/C, backend: shop, canary: [{match: {a: b}}]}\n":               {"routes[0].canary: does nothing: endpoints"},
+		"routes:\n  - {method: a.B/C, canary: [{match: {a: b}, header: x}, {match: {a: c}}]}\n":  nil,
+		"routes:\n  - {method: a.B/C, canary: [{match: {a: b}}, {match: {a: c}, percent: 5}]}\n": {"routes[0].canary[1]: does nothing: the canary before it takes all calls"},
+		"    balancer: {hash_header: user}\n":                                                    {"backends[0].balancer.hash_header: does nothing: the policy is not ring_hash"},
+		"    balancer: {hash_field: user}\n":                                                     {"backends[0].balancer.hash_field: does nothing"},
+		"    balancer: {load_reports: per_call}\n":                                               {"backends[0].balancer.load_reports: does nothing: the policy is not weighted_round_robin"},
+		"    balancer: {policy: weighted_round_robin, load_reports: out_of_band}\n":              nil,
+		"    balancer: {policy: pick_first, zone: {name: x}}\n    canary: [{match: {a: b}}]\n":   {"backends[0].balancer.zone: does nothing: pick_first takes", "backends[0].canary: does nothing: pick_first takes"},
 		"  - {name: b, reflection: true, target: 'xds:///b', balancer: {policy: round_robin, zone: {name: x}, subset: {size: 1}, slow_start: 1s}, canary: [{match: {a: b}}]}\n": {
 			"backends[1].balancer.policy: does nothing: where xDS", "backends[1].balancer.zone", "backends[1].balancer.subset", "backends[1].canary",
 		},

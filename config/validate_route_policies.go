@@ -107,7 +107,12 @@ func (v *validator) canaries(all []Canary, section string) {
 }
 
 // warnRoutePolicies finds what is allowed but probably not meant.
-func (v *validator) warnRoutePolicies(r *Route, section string) {
+func (v *validator) warnRoutePolicies(c *Config, r *Route, section string) {
+	v.warnCanaries(r.Canary, section+".canary")
+	isItsOwn := func(b Backend) bool { return b.Name == r.Backend }
+	if i := slices.IndexFunc(c.Backends, isItsOwn); i >= 0 && len(r.Canary) > 0 && c.Backends[i].withoutMetadata() {
+		v.fault(section+".canary", "does nothing: %s", whyNoMetadata)
+	}
 	if f := r.Fallback; f != nil && f.LastGood != nil {
 		if most := int64(f.LastGood.Entries) * int64(f.LastGood.MaxSize); most > maxLastGood || most < 0 {
 			v.fault(section+".fallback.last_good", "may take %d MiB of memory: entries times max_size", most>>20)

@@ -50,7 +50,7 @@ func (c *Config) Warnings(now time.Time) Faults {
 		if c.Routes[i].LogBodies {
 			v.fault(indexPath("routes", i)+".log_bodies", "bodies in the log may hold personal data")
 		}
-		v.warnRoutePolicies(&c.Routes[i], indexPath("routes", i))
+		v.warnRoutePolicies(c, &c.Routes[i], indexPath("routes", i))
 	}
 	return v.faults.sorted()
 }
