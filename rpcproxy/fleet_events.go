@@ -11,8 +11,10 @@ import (
 // fleetEvents writes down and counts what becomes of a backend's endpoints. An
 // endpoint that flaps is ejected for longer each time; yet there may be many.
 type fleetEvents struct {
-	log       *slog.Logger
-	gate      lineGate
+	log    *slog.Logger
+	gate   lineGate
+	panics lineGate // of lines about all endpoints, which the others must not crowd out
+
 	ejections map[fleet.Reason]prometheus.Counter
 }
 
@@ -24,13 +26,16 @@ func newFleetEvents(backend string, log *slog.Logger, m *metrics) *fleetEvents {
 	return e
 }
 
-// note takes in what happened. That all endpoints are used is always logged:
-// it says that most are down.
+// note takes in what happened.
 func (e *fleetEvents) note(event fleet.Event) {
 	if event.Kind == fleet.Ejected {
 		e.ejections[event.Reason].Inc()
 	}
-	suppressed, ok := e.gate.take(event.Kind == fleet.PanicBegan || event.Kind == fleet.PanicEnded)
+	gate := &e.gate
+	if event.Kind == fleet.PanicBegan || event.Kind == fleet.PanicEnded {
+		gate = &e.panics
+	}
+	suppressed, ok := gate.take(false)
 	if !ok {
 		return
 	}
