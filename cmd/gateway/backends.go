@@ -95,7 +95,7 @@ func printBackends(w io.Writer, list []gateway.BackendView) error {
 func endpointRow(backend string, e *gateway.EndpointView) []string {
 	return []string{
 		backend, e.Address, orDash(e.Zone), strconv.FormatFloat(e.Weight, 'g', 4, 64), string(e.State), whenText(e.NextProbe),
-		strconv.FormatInt(e.InFlight, 10), latencyText(e.LatencyMillis), shareText(e.SuccessShare), orDash(e.Reason),
+		strconv.FormatInt(e.InFlight, 10), latencyText(e.LatencyMillis), successText(e), orDash(e.Reason),
 	}
 }
 
@@ -147,6 +147,14 @@ func latencyText(millis float64) string {
 	default:
 		return d.Round(time.Microsecond).String()
 	}
+}
+
+// successText is a dash where no call has ended.
+func successText(e *gateway.EndpointView) string {
+	if e.LatencyMillis <= 0 && (e.SuccessShare == 0 || e.SuccessShare == 1) {
+		return "-"
+	}
+	return shareText(e.SuccessShare)
 }
 
 func shareText(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "%" }
