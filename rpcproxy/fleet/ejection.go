@@ -123,7 +123,7 @@ func (f *Fleet) observeEjected(c *Choice, o Outcome, now time.Duration) {
 			if f.othersSucceedLocked(e) {
 				e.times++
 			}
-			f.barLocked(e, now, FailedTrial, fmt.Sprintf("ejection %d", e.times))
+			f.barLocked(e, now, FailedTrial, fmt.Sprintf("ejected %d times lately", e.times))
 			f.spare.Store(true)
 		}
 		f.settleLocked()
