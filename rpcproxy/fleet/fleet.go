@@ -104,8 +104,8 @@ func (f *Fleet) Config() config.Backend { return f.cfg }
 func (f *Fleet) Endpoints() []*Endpoint { return *f.used.Load() }
 
 // Done takes in how the attempt ended that c was made for, and how long it took
-// to be answered; 0: that says nothing, as of a stream. It does nothing where
-// no endpoint was chosen, and once only.
+// to be answered, or was waited for; 0: that says nothing, as of a stream. It
+// does nothing where no endpoint was chosen, and once only.
 func (f *Fleet) Done(c *Choice, o Outcome, latency time.Duration) {
 	e := c.Endpoint
 	if e == nil {
@@ -116,9 +116,7 @@ func (f *Fleet) Done(c *Choice, o Outcome, latency time.Duration) {
 	if c.Stream {
 		latency = 0
 	}
-	if o != Ignored {
-		e.load.observe(now, o, latency)
-	}
+	e.load.observe(now, o, latency)
 	f.observe(c, o, latency, now)
 	e.load.inflight.Add(-1)
 	c.Endpoint = nil

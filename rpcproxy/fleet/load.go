@@ -67,10 +67,15 @@ func (l *load) worse(other *load) bool {
 	return l.cost() > other.cost()
 }
 
-// observe takes in how a call ended; latency 0: that says nothing.
+// observe takes in how a call ended; latency 0: that says nothing. What was
+// ignored, because its caller gave it up or had the answer from elsewhere, would
+// have taken longer than it did: it can make the mean longer, and not shorter.
 func (l *load) observe(now time.Duration, o Outcome, latency time.Duration) {
-	if latency > 0 {
+	if latency > 0 && (o != Ignored || float64(latency) > l.latency()) {
 		l.lag.observe(now, float64(latency))
+	}
+	if o == Ignored {
+		return
 	}
 	success := 0.0
 	if o == Success {

@@ -102,9 +102,39 @@ func TestOutcomes(t *testing.T) {
 		if e.load.healthy() != healthy || e.InFlight() != 0 {
 			t.Errorf("after outcomes %v: healthy %v, %d in flight", o, e.load.healthy(), e.InFlight())
 		}
-		if known := e.load.latency() > 0; known != (o != Ignored) {
-			t.Errorf("after outcomes %v: latency %v", o, e.load.latency())
+		if got := e.load.latency(); got < float64(900*ms) {
+			t.Errorf("after outcomes %v: latency %v", o, time.Duration(got))
 		}
+	}
+}
+
+// Calls that their callers gave up, or that a hedge was faster than, took so long
+// at least: an endpoint that hangs would else look as it did before. That they
+// took less than others do says nothing.
+func TestP2CAvoidsWhatCallersGiveUpOn(t *testing.T) {
+	t.Parallel()
+	d := p2cField(t, 2)
+	d.shares(1000, whichever, map[string]time.Duration{"a": 50 * ms, "b": 50 * ms})
+	giveUp := func(n int, after time.Duration) (hanging int) {
+		for range n {
+			c := d.begin()
+			if c.Endpoint.Address() == "a:1" {
+				hanging++
+				d.pass(after)
+				d.Done(c, Ignored, after)
+				continue
+			}
+			d.pass(50 * ms)
+			d.Done(c, Success, 50*ms)
+		}
+		return hanging
+	}
+	if n := giveUp(1000, time.Second); n > 100 {
+		t.Errorf("%d of 1000 calls went to the endpoint that hangs", n)
+	}
+	before := d.endpoints[0].load.latency()
+	if giveUp(100, ms); d.endpoints[0].load.latency() < before {
+		t.Errorf("calls given up at once made it look faster: %v, was %v", d.endpoints[0].load.latency(), before)
 	}
 }
 
