@@ -23,38 +23,43 @@ func (v *validator) balancer(b *Balancer, section string) {
 func (v *validator) warnBalancer(b *Backend, section string) {
 	balancer := &b.Balancer
 	idle := func(set bool, key, why string) {
-		if set {
+		if set && why != "" {
 			v.fault(section+key, "does nothing: %s", why)
 		}
 	}
-	if strings.HasPrefix(b.Target, "xds:") {
-		const why = "where xDS finds the endpoints, it says how they are chosen, too"
+	idle(len(b.Canary) > 0, ".canary", b.whyNoCanary())
+	v.warnCanaries(b.Canary, section+".canary")
+	if b.byXDS() {
+		const why = whyByXDS
 		idle(balancer.Policy != "p2c_ewma", ".balancer.policy", why)
 		idle(balancer.Zone.Name != "", ".balancer.zone", why)
 		idle(balancer.Subset.Size > 0, ".balancer.subset", why)
-		idle(len(b.Canary) > 0, ".canary", why)
 		return
 	}
 	notRing, notWeighted := balancer.Policy != "ring_hash", balancer.Policy != "weighted_round_robin"
 	idle(balancer.HashHeader != "" && notRing, ".balancer.hash_header", "the policy is not ring_hash")
 	idle(balancer.HashField != "" && notRing, ".balancer.hash_field", "the policy is not ring_hash")
 	idle(balancer.LoadReports != "off" && notWeighted, ".balancer.load_reports", "the policy is not weighted_round_robin")
-	if balancer.Policy == "pick_first" {
-		const why = "pick_first takes whichever endpoint answers first"
-		idle(balancer.Zone.Name != "", ".balancer.zone", why)
-		idle(len(b.Canary) > 0, ".canary", why)
-	} else if b.withoutMetadata() {
-		idle(balancer.Zone.Name != "", ".balancer.zone", whyNoMetadata)
-		idle(len(b.Canary) > 0, ".canary", whyNoMetadata)
-	}
-	v.warnCanaries(b.Canary, section+".canary")
+	idle(balancer.Zone.Name != "", ".balancer.zone", b.whyNoCanary()) // it, too, is read from metadata
 }
 
-const whyNoMetadata = "endpoints from the configuration and from DNS have no metadata, which etcd, Consul and Kubernetes tell"
+const whyByXDS = "where xDS finds the endpoints, it says how they are chosen, too"
 
-// withoutMetadata tells whether no endpoint can have any.
-func (b *Backend) withoutMetadata() bool {
-	return len(b.Endpoints) > 0 || b.Target != "" && !strings.HasPrefix(b.Target, "xds:")
+func (b *Backend) byXDS() bool { return strings.HasPrefix(b.Target, "xds:") }
+
+// whyNoCanary tells why a backend's calls cannot be sent to endpoints by their
+// metadata; empty: they can.
+func (b *Backend) whyNoCanary() string {
+	switch {
+	case b.byXDS():
+		return whyByXDS
+	case b.Balancer.Policy == "pick_first":
+		return "pick_first takes whichever endpoint answers first"
+	case len(b.Endpoints) > 0 || b.Target != "":
+		return "endpoints from the configuration and from DNS have no metadata, which etcd, Consul and Kubernetes tell"
+	default:
+		return ""
+	}
 }
 
 // warnCanaries finds those whose turn never comes.

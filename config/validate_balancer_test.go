@@ -41,7 +41,8 @@ func TestBalancerWarnings(t *testing.T) {
 		"  - {name: b, reflection: true, target: 'xds:///b', balancer: {policy: round_robin, zone: {name: x}, subset: {size: 1}, slow_start: 1s}, canary: [{match: {a: b}}]}\n": {
 			"backends[1].balancer.policy: does nothing: where xDS", "backends[1].balancer.zone", "backends[1].balancer.subset", "backends[1].canary",
 		},
-		"  - {name: b, reflection: true, target: 'xds:///b'}\n": nil,
+		"  - {name: b, reflection: true, target: 'xds:///b'}\n":                                                                      nil,
+		"  - {name: b, reflection: true, target: 'xds:///b'}\nroutes:\n  - {method: a.B/C, backend: b, canary: [{match: {a: b}}]}\n": {"routes[0].canary: does nothing: where xDS"},
 	} {
 		c, err := config.Parse("gateway.yaml", []byte(minimal+text), environment())
 		if err != nil {

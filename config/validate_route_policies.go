@@ -110,8 +110,8 @@ func (v *validator) canaries(all []Canary, section string) {
 func (v *validator) warnRoutePolicies(c *Config, r *Route, section string) {
 	v.warnCanaries(r.Canary, section+".canary")
 	isItsOwn := func(b Backend) bool { return b.Name == r.Backend }
-	if i := slices.IndexFunc(c.Backends, isItsOwn); i >= 0 && len(r.Canary) > 0 && c.Backends[i].withoutMetadata() {
-		v.fault(section+".canary", "does nothing: %s", whyNoMetadata)
+	if i := slices.IndexFunc(c.Backends, isItsOwn); i >= 0 && len(r.Canary) > 0 && c.Backends[i].whyNoCanary() != "" {
+		v.fault(section+".canary", "does nothing: %s", c.Backends[i].whyNoCanary())
 	}
 	if f := r.Fallback; f != nil && f.LastGood != nil {
 		if most := int64(f.LastGood.Entries) * int64(f.LastGood.MaxSize); most > maxLastGood || most < 0 {
