@@ -210,6 +210,40 @@ func TestLoadReports(t *testing.T) {
 	wantShares(t, "when they begin again", d.shares(3000, whichever, nil), 0.01, even)
 }
 
+// What an endpoint reports is its own say, and may be anything.
+func TestLoadReportsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	even := map[string]float64{"a": 1. / 3, "b": 1. / 3, "c": 1. / 3}
+	for _, l := range []LoadReport{
+		{Utilization: math.NaN(), QPS: 100},
+		{Utilization: 1, QPS: math.NaN()},
+		{Utilization: 1, QPS: 100, EPS: math.NaN()},
+		{Utilization: math.Inf(1), QPS: math.Inf(1)},
+		{Utilization: 1, QPS: math.Inf(1)},
+		{Utilization: 1, QPS: math.MaxFloat64},
+		{Utilization: math.SmallestNonzeroFloat64, QPS: 1},
+		{Utilization: 1, QPS: math.SmallestNonzeroFloat64},
+		{Utilization: math.MaxFloat64, QPS: 1},
+	} {
+		d := withPolicy(t, 0, "weighted_round_robin")
+		d.tell("a", "b", "c")
+		for range 2 {
+			d.endpoints[0].Reported(l)
+			d.endpoints[1].Reported(LoadReport{Utilization: 1, QPS: 100})
+			d.pass(blackout)
+		}
+		wantShares(t, fmt.Sprintf("after %+v", l), d.shares(3000, whichever, nil), 0.01, even)
+	}
+	// The least of weights is no cause for a measure without bounds.
+	d := withPolicy(t, 0, "weighted_round_robin")
+	d.tell("a weight=1e-320", "b weight=1", "c weight=1")
+	for range 2 {
+		d.endpoints[0].Reported(LoadReport{Utilization: 1, QPS: 1e9})
+		d.pass(blackout)
+	}
+	wantShares(t, "beside a weight of next to nothing", d.shares(3000, whichever, nil), 0.01, map[string]float64{"b": 0.5, "c": 0.5})
+}
+
 // Without a report an endpoint is taken for what its metadata says, by the
 // measure of those that report.
 func TestLoadReportsBesideMetadata(t *testing.T) {

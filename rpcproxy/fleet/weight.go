@@ -43,9 +43,13 @@ type reports struct {
 func (e *Endpoint) ReportTurns() *Turns { return &e.reports.turns }
 
 // Reported takes in a report of the endpoint's. Empty ones are passed over, and
-// of two at the same instant one.
+// those of which no weight comes that could be; and of two at the same instant one.
 func (e *Endpoint) Reported(l LoadReport) {
-	if l.Utilization <= 0 || l.QPS <= 0 {
+	if !(l.Utilization > 0 && l.QPS > 0) {
+		return
+	}
+	weight := l.QPS / (l.Utilization + max(0, l.EPS)/l.QPS*errorPenalty)
+	if !(weight >= minWeight && weight <= maxReportedWeight) { // not a number, too
 		return
 	}
 	r := &e.reports
@@ -58,7 +62,7 @@ func (e *Endpoint) Reported(l LoadReport) {
 		r.any, r.since = true, now
 	}
 	r.last = now
-	r.weight = l.QPS / (l.Utilization + max(0, l.EPS)/l.QPS*errorPenalty)
+	r.weight = weight
 }
 
 // current is the weight by reports; 0: none can be relied on.
@@ -80,14 +84,23 @@ func givenWeight(metadata map[string]string) float64 {
 		return 1
 	}
 	weight, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(weight >= 0 && weight <= maxGivenWeight) {
+	switch {
+	case err != nil || !(weight >= 0 && weight <= maxGivenWeight):
 		return 1
+	case weight == 0:
+		return 0
+	default:
+		return max(weight, minWeight)
 	}
-	return weight
 }
 
-// maxGivenWeight keeps sums of weights exact enough.
-const maxGivenWeight = 1e9
+// Weights are bounded so that sums of them are exact enough, and all that is
+// reckoned with them finite: a schedule by what is not would never come to an end.
+const (
+	minWeight         = 1e-9
+	maxGivenWeight    = 1e9
+	maxReportedWeight = 1e15 // calls a second
+)
 
 // weightsOf are the members' weights. One whose reports cannot be relied on is
 // taken for what its metadata says, by the measure of those whose can: without
