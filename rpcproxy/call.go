@@ -113,6 +113,15 @@ func (c *call) repeatable(a *attempt) bool {
 	return a.header == nil && (c.replay == nil || c.replay.whole())
 }
 
+// exchangeFailure is why nothing more comes from a caller that streams; nil: more
+// may, or all has come.
+func (c *call) exchangeFailure() *ExchangeError {
+	if c.replay == nil {
+		return nil
+	}
+	return c.replay.failure()
+}
+
 // another makes the attempt that follows one that failed.
 func (c *call) another(failed *attempt) *attempt {
 	c.remember(failed)

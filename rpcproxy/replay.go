@@ -211,6 +211,12 @@ func (p *replay) fail(err *ExchangeError) {
 	}
 }
 
+func (p *replay) failure() *ExchangeError {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed
+}
+
 // complete gives the stream that is to be closed; nil: that is resend's.
 func (p *replay) complete() grpc.ClientStream {
 	p.mu.Lock()

@@ -221,16 +221,17 @@ func TestExchangeFailsBetweenAttempts(t *testing.T) {
 	})
 	b := newBackend(t, s.addr, func(c *config.Backend) {
 		quick(c)
-		c.Retry.Backoff, c.Retry.MaxBackoff = 50*time.Millisecond, 50*time.Millisecond
+		c.Retry.Backoff, c.Retry.MaxBackoff = 300*time.Millisecond, 300*time.Millisecond
 	}, Options{})
 	b.retrier.random = func() float64 { return 1 }
 	ex := &exchange{recv: func() (mem.BufferSlice, error) {
 		<-failing
 		return nil, errExchange
 	}}
-	err := b.Forward(testContext(t), &Request{Method: testMethod, ClientStreams: true, Idempotent: true}, ex)
-	if !errors.Is(err, errExchange) && status.Code(err) != codes.Unavailable || attempts.Load() != 1 {
-		t.Errorf("Forward: %T %v after %d attempts", err, err, attempts.Load())
+	served := &Served{}
+	err := b.Forward(testContext(t), &Request{Method: testMethod, ClientStreams: true, Idempotent: true, Served: served}, ex)
+	if !errors.Is(err, errExchange) && status.Code(err) != codes.Unavailable || attempts.Load() != 1 || served.Attempts != 1 {
+		t.Errorf("Forward: %T %v after %d attempts, told of %d", err, err, attempts.Load(), served.Attempts)
 	}
 }
 

@@ -89,6 +89,9 @@ func (r *retrier) run(ctx context.Context, c *call) error {
 		if !sleep(ctx, pause) {
 			return c.conclude(a, c.interrupted(a))
 		}
+		if failed := c.exchangeFailure(); failed != nil {
+			return c.conclude(a, a.exchangeFailed(failed))
+		}
 		c.method.retries.Inc()
 		a = c.another(a)
 	}
