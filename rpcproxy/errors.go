@@ -29,8 +29,9 @@ func (e *StatusError) GRPCStatus() *status.Status { return e.Status }
 type UnreachableError struct {
 	// The backend's name and the gRPC target that was dialled.
 	Backend, Target string
-	// Whether the call may have reached the backend's application. If false, it
-	// may be repeated elsewhere without doing anything twice.
+	// Whether the call may have reached the backend's application with its last
+	// attempt. If false, it may be repeated elsewhere: what an earlier attempt
+	// reached it with may be repeated, or there would have been no other.
 	Sent bool
 	// What grpc-go said. It may quote a proxy's page, which Error leaves out: for
 	// the log only.

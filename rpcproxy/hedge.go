@@ -14,7 +14,7 @@ import (
 // it (J. Dean and L. A. Barroso, The Tail at Scale, 2013: hedged requests);
 // false: none is.
 func (r *retrier) hedgeDelay(ctx context.Context, c *call) (time.Duration, bool) {
-	if !r.hedge.Enabled || !c.request.NoSideEffects || c.streams() || c.attempts >= c.maxAttempts {
+	if !r.hedge.Enabled || !c.request.NoSideEffects || c.request.Endpoint != "" || c.streams() || c.attempts >= c.maxAttempts {
 		return 0, false
 	}
 	delay := r.hedge.Delay

@@ -205,14 +205,16 @@ func TestHedgeIsNotFor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*config.Backend)
 		r      Request
+		one    bool // to a certain endpoint
 	}{
-		"calls with side effects": {nil, Request{Method: testMethod, Idempotent: true}},
-		"streams":                 {nil, Request{Method: testMethod, NoSideEffects: true, ServerStreams: true}},
-		"one attempt":             {nil, Request{Method: testMethod, NoSideEffects: true, MaxAttempts: 1}},
-		"no time":                 {func(c *config.Backend) { c.Retry.Hedge.Delay = time.Hour }, Request{Method: testMethod, NoSideEffects: true}},
-		"no budget":               {func(c *config.Backend) { c.Retry.Budget = config.RetryBudget{} }, Request{Method: testMethod, NoSideEffects: true}},
-		"nothing known":           {func(c *config.Backend) { c.Retry.Hedge.Delay = 0 }, Request{Method: testMethod, NoSideEffects: true}},
-		"switched off":            {func(c *config.Backend) { c.Retry.Hedge.Enabled = false }, Request{Method: testMethod, NoSideEffects: true}},
+		"calls with side effects": {r: Request{Method: testMethod, Idempotent: true}},
+		"streams":                 {r: Request{Method: testMethod, NoSideEffects: true, ServerStreams: true}},
+		"one attempt":             {r: Request{Method: testMethod, NoSideEffects: true, MaxAttempts: 1}},
+		"one endpoint":            {r: Request{Method: testMethod, NoSideEffects: true}, one: true},
+		"no time":                 {change: func(c *config.Backend) { c.Retry.Hedge.Delay = time.Hour }, r: Request{Method: testMethod, NoSideEffects: true}},
+		"no budget":               {change: func(c *config.Backend) { c.Retry.Budget = config.RetryBudget{} }, r: Request{Method: testMethod, NoSideEffects: true}},
+		"nothing known":           {change: func(c *config.Backend) { c.Retry.Hedge.Delay = 0 }, r: Request{Method: testMethod, NoSideEffects: true}},
+		"switched off":            {change: func(c *config.Backend) { c.Retry.Hedge.Enabled = false }, r: Request{Method: testMethod, NoSideEffects: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, asked := pair(t, func(c *config.Backend) {
@@ -221,6 +223,9 @@ func TestHedgeIsNotFor(t *testing.T) {
 					tt.change(c)
 				}
 			}, hang, hang)
+			if tt.one {
+				tt.r.Endpoint = b.fleet.Endpoints()[0].Address()
+			}
 			if err := b.Forward(testContext(t), &tt.r, &exchange{requests: []string{"x"}}); err != nil || asked.Load() != 1 {
 				t.Errorf("Forward: %v after %d attempts", err, asked.Load())
 			}
