@@ -69,7 +69,7 @@ func (o *outbound) fill(c *Call) *rpcproxy.Request {
 	r.Metadata = c.Metadata
 	r.Deadline = c.Deadline
 	r.Timeout = o.timeout
-	r.Idempotent = o.route.Idempotent || o.route.IdempotencyKey && len(c.Metadata[keyIdempotency]) > 0
+	r.Idempotent = o.route.Idempotent || o.route.IdempotencyKey && hasValue(c.Metadata[keyIdempotency])
 	r.NoSideEffects = o.route.NoSideEffects
 	r.MaxAttempts = o.route.MaxAttempts
 	r.Filter = o.canaries.choose(c.Metadata)
@@ -83,6 +83,9 @@ func (o *outbound) fill(c *Call) *rpcproxy.Request {
 	}
 	return r
 }
+
+// hasValue tells whether there is a key by which a backend knows a call again.
+func hasValue(values []string) bool { return len(values) > 0 && values[0] != "" }
 
 // handle hands the call to its backend.
 func (o *outbound) handle(ctx context.Context, c *Call) error {

@@ -54,7 +54,7 @@ func (f *fallback) handle(ctx context.Context, c *Call) error {
 			f.good.keep(c, ex.request, ex.answer)
 		}
 		return nil
-	case ex.begun || !f.standsIn(ctx, c, err):
+	case ex.begun || !f.standsIn(ctx, err):
 		return ex.pass(err)
 	}
 	kind, err := f.answer(ctx, c, ex, err)
@@ -112,7 +112,7 @@ func (f *fallback) ask(ctx context.Context, c *Call, ex *heldExchange, err error
 // standsIn tells whether the call is answered in another way after err: where
 // the backend is to blame or the way to it, there is somebody to answer, and
 // nothing can be done twice by it.
-func (f *fallback) standsIn(ctx context.Context, c *Call, err error) bool {
+func (f *fallback) standsIn(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || !f.rule.For(describe(err).Code) {
 		return false
 	}
@@ -120,7 +120,9 @@ func (f *fallback) standsIn(ctx context.Context, c *Call, err error) bool {
 	if !backends {
 		return false
 	}
-	return f.spare == nil || !sent || c.request.Idempotent
+	// An Idempotency-Key is for the backend that may have served the call: another
+	// one does not know it.
+	return f.spare == nil || !sent || f.main.route.Idempotent
 }
 
 // whose tells of a failure whether the call may have reached the backend's

@@ -95,6 +95,7 @@ func TestFallbackAnswers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fails      error
 		idempotent bool
+		key        bool // has an Idempotency-Key
 		static     bool // else another backend
 		stands     bool
 	}{
@@ -114,6 +115,8 @@ func TestFallbackAnswers(t *testing.T) {
 		"backend, unreachable":               {fails: unreachable, stands: true},
 		"backend, lost on the way":           {fails: &rpcproxy.UnreachableError{Sent: true}},
 		"backend, lost on the way, repeated": {fails: &rpcproxy.UnreachableError{Sent: true}, idempotent: true, stands: true},
+		"backend, lost on the way, by a key": {fails: &rpcproxy.UnreachableError{Sent: true}, key: true},
+		"backend, unreachable, by a key":     {fails: unreachable, key: true, stands: true},
 		"backend, timeout":                   {fails: &rpcproxy.TimeoutError{}},
 		"backend, not sent in time":          {fails: &rpcproxy.TimeoutError{Unsent: true}, stands: true},
 		"backend, timeout, repeated":         {fails: &rpcproxy.TimeoutError{}, idempotent: true, stands: true},
@@ -127,7 +130,7 @@ func TestFallbackAnswers(t *testing.T) {
 				rule = config.Fallback{Response: `{"text": "static"}`}
 			}
 			r := fallbackRoute(t, withCodes(rule, "UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"))
-			r.Idempotent = tc.idempotent
+			r.Idempotent, r.IdempotencyKey = tc.idempotent, tc.key
 			g, text, reg := newTestGateway(verifyFunc(valid))
 			g.cfg.CallInfo = "endpoint"
 			main, spare := &backendThat{name: "main", fails: tc.fails, attempts: 2}, &backendThat{name: "spare", attempts: 1}
@@ -136,7 +139,9 @@ func TestFallbackAnswers(t *testing.T) {
 				f.spare = g.newOutbound(r, spare, newKeptOver(nil).filters)
 			}
 			p := &askingPeer{request: "hello"}
-			err := g.pipeline(r, f.handle)(t.Context(), newTestCall(r, p))
+			c := newTestCall(r, p)
+			c.Metadata = metadata.MD{keyIdempotency: {"k"}}
+			err := g.pipeline(r, f.handle)(t.Context(), c)
 			counted := counterSum(t, reg, "rpcgate_fallbacks_total")
 			if !tc.stands {
 				checkNotStandingIn(t, p, spare, err, tc.fails, counted)
