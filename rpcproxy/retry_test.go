@@ -73,6 +73,20 @@ func loseConn(s *rawStream) { _ = s.conn.Close() }
 
 func refuse(s *rawStream) { _ = s.framer.WriteRSTStream(s.id, http2.ErrCodeRefusedStream) }
 
+// readAll reads to the end of what the caller sends. What is refused before that
+// grpc-go may send again by itself.
+func (s *rawStream) readAll() {
+	for {
+		frame, err := s.framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		if data, ok := frame.(*http2.DataFrame); ok && data.StreamEnded() {
+			return
+		}
+	}
+}
+
 func leaveOut(s *rawStream) {
 	_ = s.framer.WriteGoAway(s.id-1, http2.ErrCodeNo, []byte("restart"))
 }
@@ -130,7 +144,7 @@ func TestRetry(t *testing.T) {
 		"reset, INTERNAL, all codes":           {func(s *rawStream) { _ = s.framer.WriteRSTStream(s.id, http2.ErrCodeInternal) }, allCodes, 1, 1, 0},
 		"no gRPC, 503":                         {func(s *rawStream) { s.headers(true, ":status", "503") }, nil, 1, 2, 0},
 		"begun, UNAVAILABLE":                   {func(s *rawStream) { s.begin(); s.headers(true, "grpc-status", "14") }, nil, 1, 1, 2},
-		"begun, refused":                       {func(s *rawStream) { s.begin(); refuse(s) }, nil, 1, 1, 2},
+		"begun, refused":                       {func(s *rawStream) { s.readAll(); s.begin(); refuse(s) }, nil, 1, 1, 2},
 		"begun, connection lost":               {func(s *rawStream) { s.begin(); loseConn(s) }, nil, 1, 1, 2},
 		"begun, INTERNAL":                      {func(s *rawStream) { s.begin(); s.headers(true, "grpc-status", "13") }, nil, 1, 1, 0},
 		"begun, push-back, never":              {func(s *rawStream) { s.begin(); s.headers(true, "grpc-status", "14", pushbackKey, "-1") }, nil, 1, 1, 0},
