@@ -32,7 +32,7 @@ type jsonPeer struct {
 	header     metadata.MD // sendHeader
 	trailer    metadata.MD // setTrailer
 	answer     *[]byte     // sendMsg: the one answer; or sendAll
-	lists      bool        // sendAll: the answer is that of a failed call, too
+	lists      bool        // sendAll: the answer is the list of a failed call
 	answerType string      // sendMsg: the media type of a raw answer; empty: it is JSON
 	stream     *jsonStream // serve: where the backend streams
 	length     [1]string   // writeWhole: the Content-Length header
@@ -141,8 +141,6 @@ func (p *jsonPeer) finish(err error) {
 	failure := describe(err)
 	switch {
 	case p.stream != nil && p.stream.finish(failure):
-	case failure != nil && p.lists && failure.Reason == fanOutFailed:
-		p.writeList(failure)
 	case failure != nil:
 		p.writeFailure(failure)
 	default:

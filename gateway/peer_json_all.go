@@ -1,12 +1,13 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/base64"
-	"strconv"
 
 	rpccode "google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
 
+	"github.com/rpcgate/rpcgate/routes"
 	"github.com/rpcgate/rpcgate/transcode"
 )
 
@@ -19,29 +20,23 @@ type allAnswerer interface {
 }
 
 // sendAll makes the answer {"endpoints": [{"endpoint", "code", "response"},
-// {"endpoint", "code", "message"}]}. A failed call's has its status before that,
-// as errors in the form of google.rpc.Status have it.
+// {"endpoint", "code", "message"}]}. Of a failed call only the list is kept,
+// which becomes a member of its error.
 func (p *jsonPeer) sendAll(results []endpointResult, failure *callError) {
 	pool := p.front.buffers
 	out := pool.room(256 * len(results))
-	*out = p.appendAll(*out, results, failure)
-	p.answer, p.lists = out, true
+	p.answer, p.lists = out, failure != nil
+	if p.lists {
+		*out = p.appendList(*out, results)
+		return
+	}
+	before, after := p.front.errorFormat(p.match.Route).wrap()
+	*out = append(append(*out, before...), '{')
+	*out = p.appendList(*out, results)
+	*out = append(append(*out, '}'), after...)
 }
 
-func (p *jsonPeer) appendAll(dst []byte, results []endpointResult, failure *callError) []byte {
-	before, after := p.front.errorFormat(p.match.Route).wrap()
-	if failure != nil {
-		before, after = "", ""
-	}
-	dst = append(dst, before...)
-	dst = append(dst, '{')
-	if failure != nil {
-		dst = append(dst, `"code":`...)
-		dst = strconv.AppendInt(dst, int64(failure.Code), 10)
-		dst = append(dst, `,"message":`...)
-		dst = appendText(dst, failure.Message)
-		dst = append(dst, ',')
-	}
+func (p *jsonPeer) appendList(dst []byte, results []endpointResult) []byte {
 	dst = append(dst, `"endpoints":[`...)
 	for i := range results {
 		if i > 0 {
@@ -49,8 +44,23 @@ func (p *jsonPeer) appendAll(dst []byte, results []endpointResult, failure *call
 		}
 		dst = p.appendResult(dst, &results[i])
 	}
-	dst = append(dst, "]}"...)
-	return append(dst, after...)
+	return append(dst, ']')
+}
+
+// appendListed appends a failure with a list of results as one more member: of
+// its object, or of its data in an envelope.
+func appendListed(dst []byte, failure *callError, r *routes.Route, format errorFormat, list []byte) []byte {
+	dst = appendFailure(dst, failure, r, format)
+	end := "}"
+	if format == errorsEnvelope {
+		end = "}}"
+		if without, ok := bytes.CutSuffix(dst, []byte("null}")); ok { // it has no data
+			dst = append(append(without, '{'), list...)
+			return append(dst, end...)
+		}
+	}
+	dst = append(append(dst[:len(dst)-len(end)], ','), list...)
+	return append(dst, end...)
 }
 
 func (p *jsonPeer) appendResult(dst []byte, r *endpointResult) []byte {

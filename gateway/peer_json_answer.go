@@ -65,19 +65,12 @@ func (p *jsonPeer) writeFailure(failure *callError) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	buf := p.front.buffers.Get(0)
 	defer p.giveBack(buf)
-	*buf = appendFailure(*buf, failure, p.call.Route, format)
+	if p.lists && failure.Reason == fanOutFailed {
+		*buf = appendListed(*buf, failure, p.call.Route, format, *p.answer)
+	} else {
+		*buf = appendFailure(*buf, failure, p.call.Route, format)
+	}
 	p.writeWhole(failure.HTTPStatus(), *buf)
-}
-
-// writeList writes the answer of a failed call that lists what each endpoint
-// said.
-func (p *jsonPeer) writeList(failure *callError) {
-	h := p.w.Header()
-	addMetadata(h, metadataPrefix, p.header, p.call.rules.forResponse())
-	failure.writeHints(h)
-	h["Content-Type"] = p.front.jsonType
-	h.Set("X-Content-Type-Options", "nosniff")
-	p.writeWhole(failure.HTTPStatus(), *p.answer)
 }
 
 // writeWhole writes an answer that is known to its end. Its trailers go out as
