@@ -20,7 +20,8 @@ import (
 // backend's status. It holds all that grpc-go is given the address of.
 type attempt struct {
 	call     *call
-	previous int // attempts before it that the backend may know of
+	previous int  // attempts before it that the backend may know of
+	more     bool // another one may follow it
 
 	limit limit
 	// Where the limit is the attempt's own: when it is up.
@@ -51,7 +52,7 @@ func (a *attempt) try(ctx context.Context) error {
 	start := time.Now()
 	a.limit = c.limit
 	// Without another attempt to follow, cutting this one off would help nobody.
-	if t := b.retrier.attemptTimeout; t > 0 && !c.streams() && c.idempotent && c.attempts < c.maxAttempts {
+	if t := b.retrier.attemptTimeout; t > 0 && !c.streams() && c.idempotent && a.more {
 		deadline, ok := ctx.Deadline()
 		if own := start.Add(t); !ok || own.Before(deadline) {
 			limited, cancel := context.WithDeadline(ctx, own)

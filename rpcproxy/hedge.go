@@ -121,7 +121,7 @@ func (h *hedge) open(cancel context.CancelFunc) *attempt {
 	}
 	c.method.hedges.Inc()
 	c.attempts++
-	second := &attempt{call: c, previous: h.first.previous + 1}
+	second := &attempt{call: c, previous: h.first.previous + 1, more: c.attempts < c.maxAttempts}
 	second.choice.Tried = h.first.choice.Tried
 	if e := h.chosen.Load(); e != nil {
 		second.choice.Tried = append(second.choice.Tried[:len(second.choice.Tried):len(second.choice.Tried)], e)

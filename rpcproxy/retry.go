@@ -73,6 +73,7 @@ func (r *retrier) run(ctx context.Context, c *call) error {
 	a := &c.first
 	for {
 		c.attempts++
+		a.more = c.attempts < c.maxAttempts
 		var err error
 		if delay, ok := r.hedgeDelay(ctx, c); ok {
 			a, err = r.hedged(ctx, a, delay)
