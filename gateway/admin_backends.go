@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -112,7 +113,16 @@ func (g *Gateway) serveBackend(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	writeAdminError(w, http.StatusNotFound, "there is no such backend")
+	n.noSuchBackend(w, r.PathValue("name"))
+}
+
+// noSuchBackend tells an operator what backends there are instead.
+func (n *generation) noSuchBackend(w http.ResponseWriter, name string) {
+	names := make([]string, len(n.cfg.Backends))
+	for i := range n.cfg.Backends {
+		names[i] = n.cfg.Backends[i].Name
+	}
+	writeAdminError(w, http.StatusNotFound, fmt.Sprintf("there is no backend %.100q; there are: %s", name, strings.Join(names, ", ")))
 }
 
 func writeAdminError(w http.ResponseWriter, code int, text string) {

@@ -146,7 +146,7 @@ func TestAdminRefusesBadOrders(t *testing.T) {
 		{"shop", `{"method": "shop.S/Get", "state": "open", "app": "a.b"}`, 400, "app: "},
 		{"shop", `{"method": "shop.S/Get", "state": "open", "by": "a\nb"}`, 400, "by must be"},
 		{"shop", `{"method": "shop.S/NoSuch", "state": "open"}`, 404, "no route leads"},
-		{"nosuch", `{"method": "shop.S/Get", "state": "open"}`, 404, "no such backend"},
+		{"nosuch", `{"method": "shop.S/Get", "state": "open"}`, 404, `there is no backend \"nosuch\"; there are: shop`},
 	} {
 		code, text := askAdmin(t, h, http.MethodPost, "/backends/"+tt.path+"/breakers", tt.body)
 		if code != tt.code || !strings.Contains(text, tt.says) {

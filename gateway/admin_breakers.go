@@ -50,7 +50,7 @@ func (g *Gateway) serveBreakerOrder(w http.ResponseWriter, r *http.Request) {
 	s := g.snapshot.Load()
 	b := s.backends[name]
 	if b == nil {
-		writeAdminError(w, http.StatusNotFound, "there is no such backend")
+		s.noSuchBackend(w, name)
 		return
 	}
 	sent, err := readOrder(http.MaxBytesReader(w, r.Body, maxOrderSize))

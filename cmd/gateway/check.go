@@ -139,9 +139,12 @@ func (c *checked) write(out io.Writer, format output) error {
 		fmt.Fprintln(&b, config.Fault(w))
 	}
 	if c.OK {
-		fmt.Fprintf(&b, "%s: ok: backends: %d, routes: %d", c.File, c.Backends, c.Routes)
+		fmt.Fprintf(&b, "%s: ok: backends: %d", c.File, c.Backends)
+		if c.Routes > 0 || len(c.Unchecked) == 0 {
+			fmt.Fprintf(&b, ", routes: %d", c.Routes)
+		}
 		if len(c.Unchecked) > 0 {
-			fmt.Fprintf(&b, "; not checked, as the backends are asked for them: routes of %s", strings.Join(c.Unchecked, ", "))
+			fmt.Fprintf(&b, "; not checked, as the backends are asked what they serve: routes of %s", strings.Join(c.Unchecked, ", "))
 		}
 		b.WriteByte('\n')
 	}
