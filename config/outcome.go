@@ -21,7 +21,7 @@ type Fallback struct {
 	Response string `yaml:"response"`
 	// Another backend that serves the method, too.
 	Backend string `yaml:"backend"`
-	// The last good response to the same request of the same app.
+	// The last good response to the same request, with the same metadata, of the same app and token.
 	LastGood *LastGood `yaml:"last_good"`
 }
 
