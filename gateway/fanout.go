@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,7 +121,7 @@ func (f *fanOut) callAll(ctx context.Context, c *Call, request mem.BufferSlice, 
 func (f *fanOut) callOne(ctx context.Context, r rpcproxy.Request, request mem.BufferSlice, endpoint string, until time.Time, size *atomic.Int64) (result endpointResult) {
 	result.endpoint = endpoint
 	var err error
-	defer func() { result.failure = describe(err) }()
+	defer func() { result.failure = keptFailure(describe(err)) }()
 	defer recoverTo(&err) // this may be a goroutine of its own
 	if !until.IsZero() {
 		if r.Timeout = time.Until(until); r.Timeout <= 0 {
@@ -134,6 +135,23 @@ func (f *fanOut) callOne(ctx context.Context, r rpcproxy.Request, request mem.Bu
 		result.answer = ex.answer
 	}
 	return result
+}
+
+// maxFailureText bounds what is kept of an endpoint's own message, in bytes: each
+// may send megabytes of it.
+const maxFailureText = 1 << 10
+
+// keptFailure is what is kept of a failure until all endpoints have answered: of
+// the status that an endpoint sent its code and the beginning of its message.
+func keptFailure(f *callError) *callError {
+	if f == nil || f.backend == nil {
+		return f
+	}
+	text := f.Message
+	if len(text) > maxFailureText {
+		text = strings.ToValidUTF8(text[:maxFailureText], "") + "…"
+	}
+	return &callError{Code: f.Code, Reason: f.Reason, Message: text, RetryAfter: f.RetryAfter}
 }
 
 // holds tells whether so many failures leave the call a success.

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/rpcproxy"
@@ -25,6 +26,7 @@ type fleetOf struct {
 	takes   time.Duration
 	size    int
 	panics  string // an endpoint
+	says    string // what each fails with
 
 	running, most atomic.Int64
 }
@@ -52,6 +54,9 @@ func (f *fleetOf) Forward(_ context.Context, r *rpcproxy.Request, ex rpcproxy.Ex
 	msg.Free()
 	if r.Idempotent || r.NoSideEffects || r.Timeout <= 0 {
 		return fmt.Errorf("the request may be repeated, or has no limit: %+v", r)
+	}
+	if f.says != "" {
+		return &rpcproxy.StatusError{Status: status.New(codes.Internal, f.says)}
 	}
 	time.Sleep(min(f.takes, r.Timeout))
 	if r.Timeout < f.takes {
@@ -127,6 +132,16 @@ func TestFanOutIsBounded(t *testing.T) {
 				t.Errorf("%d answers were kept: %v", ok, p.trailer[keyResults])
 			}
 		})
+	})
+	t.Run("in what it keeps of failures", func(t *testing.T) {
+		f := &fleetOf{list: endpointsUpTo(3), says: strings.Repeat("ä", 1<<20)}
+		_, out := newTestFanOut(t, f, nil)
+		c := newTestCall(out.route, &askingPeer{})
+		for _, r := range out.callAll(t.Context(), c, mem.BufferSlice{mem.SliceBuffer("hello")}, f.list) {
+			if r.failure.Code != codes.Internal || r.failure.backend != nil || r.failure.Message != strings.Repeat("ä", maxFailureText/2)+"…" {
+				t.Errorf("%s: %v, %d bytes are kept", r.endpoint, r.failure.Code, len(r.failure.Message))
+			}
+		}
 	})
 	t.Run("in what it tells", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
