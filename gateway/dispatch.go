@@ -100,7 +100,7 @@ func (g *Gateway) dispatch(r *routes.Route, n generation, kept *keptOver) (Handl
 		return nil, fmt.Errorf("route %s: no backend %q", r, r.Backend)
 	}
 	if r.FanOut != nil {
-		return (&fanOut{outbound: g.newOutbound(r, backend, kept.filters), endpoints: backend, cfg: *r.FanOut, buffers: &g.messages}).handle, nil
+		return (&fanOut{outbound: g.newOutbound(r, backend, kept.filters), endpoints: backend, cfg: *r.FanOut, log: g.log}).handle, nil
 	}
 	out := g.newOutbound(r, backend, kept.filters)
 	if r.Fallback == nil {

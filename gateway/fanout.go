@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ type fanOut struct {
 	*outbound
 	endpoints addressLister
 	cfg       config.FanOut
-	buffers   *buffers
+	log       *slog.Logger
 }
 
 // endpointResult is what became of a call at one endpoint.
@@ -62,7 +63,7 @@ func (f *fanOut) handle(ctx context.Context, c *Call) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return f.answer(c, results)
+	return f.answer(ctx, c, results)
 }
 
 // list gives the endpoints. It is not waited for longer than discoveryWait where
@@ -167,7 +168,7 @@ func (f *fanOut) holds(failures, endpoints int) bool {
 }
 
 // answer tells the caller of all results.
-func (f *fanOut) answer(c *Call, results []endpointResult) error {
+func (f *fanOut) answer(ctx context.Context, c *Call, results []endpointResult) error {
 	failed := 0
 	for i := range results {
 		if results[i].failure != nil {
@@ -177,6 +178,11 @@ func (f *fanOut) answer(c *Call, results []endpointResult) error {
 	var failure *callError
 	if !f.holds(failed, len(results)) {
 		failure = fanOutFailure(results, failed)
+	}
+	for i := range results {
+		if r := results[i].failure; r != nil && failure == nil {
+			logPanic(ctx, f.log, c, r) // of a call that fails, recoverPanics logs it
+		}
 	}
 	for i := range results {
 		c.traffic.out.Add(int64(len(results[i].answer)))

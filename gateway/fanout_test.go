@@ -78,7 +78,7 @@ func newTestFanOut(t *testing.T, f *fleetOf, change func(*config.FanOut)) (func(
 	r := testRoute()
 	r.FanOut, r.Timeout, r.Idempotent = &cfg, time.Second, true
 	g, _, _ := newTestGateway(verifyFunc(valid))
-	out := &fanOut{outbound: g.newOutbound(r, f, newKeptOver(nil).filters), endpoints: f, cfg: cfg, buffers: &g.messages}
+	out := &fanOut{outbound: g.newOutbound(r, f, newKeptOver(nil).filters), endpoints: f, cfg: cfg, log: g.log}
 	h := g.pipeline(r, out.handle)
 	return func() (*askingPeer, error) {
 		p := &askingPeer{request: "hello"}
@@ -222,4 +222,21 @@ func TestFanOutLogsBodies(t *testing.T) {
 			t.Errorf("%q, %q", request, response)
 		}
 	})
+}
+
+// A call that succeeds although one endpoint's part of it panicked leaves the
+// stack in the log.
+func TestFanOutLogsPanics(t *testing.T) {
+	t.Parallel()
+	for require, failed := range map[string]bool{"any": false, "all": true} {
+		synctest.Test(t, func(t *testing.T) {
+			_, out := newTestFanOut(t, &fleetOf{list: endpointsUpTo(3), panics: "h001:1"}, func(c *config.FanOut) { c.Require = require })
+			g, text, _ := newTestGateway(verifyFunc(valid))
+			out.log = g.log
+			err := g.pipeline(out.route, out.handle)(t.Context(), newTestCall(out.route, &askingPeer{request: "hello"}))
+			if (err != nil) != failed || strings.Count(text.String(), "panic while serving a call") != 1 {
+				t.Errorf("%s: %v, log: %s", require, err, text)
+			}
+		})
+	}
 }

@@ -68,11 +68,7 @@ func recoverPanics(log *slog.Logger) step {
 				if err == nil {
 					return
 				}
-				var p *panicError
-				if errors.As(err, &p) {
-					log.LogAttrs(ctx, slog.LevelError, "panic while serving a call",
-						slog.Any("panic", p.value), slog.String("stack", string(p.stack)),
-						slog.String("request_id", c.RequestID), slog.String("protocol", c.Protocol.String()))
+				if logPanic(ctx, log, c, err) {
 					err = describe(err)
 				}
 			}()
@@ -80,6 +76,17 @@ func recoverPanics(log *slog.Logger) step {
 			return next(ctx, c)
 		}
 	}
+}
+
+// logPanic logs an error that is a panic's, and tells whether it is one.
+func logPanic(ctx context.Context, log *slog.Logger, c *Call, err error) bool {
+	p, ok := errors.AsType[*panicError](err)
+	if ok {
+		log.LogAttrs(ctx, slog.LevelError, "panic while serving a call",
+			slog.Any("panic", p.value), slog.String("stack", string(p.stack)),
+			slog.String("request_id", c.RequestID), slog.String("protocol", c.Protocol.String()))
+	}
+	return ok
 }
 
 // observe counts, times and logs the call, and turns its error into the
