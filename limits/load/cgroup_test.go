@@ -140,7 +140,7 @@ func TestShare(t *testing.T) {
 	now := time.Now()
 	c := &CPU{group: findCgroup(fs), now: func() time.Time { return now }}
 	c.Share()
-	if got := c.Quota(); got != 0.5 {
+	if got, _ := c.group.quota(); got != 0.5 {
 		t.Fatalf("a quota of %v", got)
 	}
 	now = now.Add(time.Hour) // in which the test itself uses nothing to speak of

@@ -68,15 +68,6 @@ func (c *CPU) Share() float64 {
 	return max(share, c.cgroup.share(c.now(), used, quota))
 }
 
-// Quota is how many processors' time the cgroup's quota allows; 0: it has none.
-func (c *CPU) Quota() float64 {
-	if c.group == nil {
-		return 0
-	}
-	quota, _ := c.group.quota()
-	return quota
-}
-
 // ownTime is the processor time that this process has used.
 func ownTime() time.Duration {
 	var u syscall.Rusage
