@@ -25,6 +25,10 @@ func hedging(delay time.Duration) func(*config.Backend) {
 	}
 }
 
+// afterTheFirst is a delay after which the first attempt has reached its endpoint
+// on a busy machine, too: else the second may go there, or come first.
+const afterTheFirst = 150 * time.Millisecond
+
 // pair is two endpoints of which the one that is asked first answers by first,
 // the other one by second.
 func pair(t *testing.T, change func(*config.Backend), first, second func(ctx context.Context) (string, error)) (*Backend, *atomic.Int32) {
@@ -100,7 +104,7 @@ func TestHedge(t *testing.T) {
 		"the first fails fast, then itself": {say("", codes.Internal), say("second", codes.OK), "", codes.Internal, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			delay := 20 * time.Millisecond
+			delay := afterTheFirst
 			if tt.attempts == 1 {
 				delay = patience / 2 // a busy machine must not make what is fast slow
 			}
@@ -159,7 +163,7 @@ func TestHedgeOutlivesAFailure(t *testing.T) {
 			if !firstFails {
 				first, second = succeed, fail
 			}
-			b, asked := pair(t, hedging(time.Millisecond), first, second)
+			b, asked := pair(t, hedging(afterTheFirst), first, second)
 			ex := &exchange{requests: []string{"x"}}
 			err := b.Forward(testContext(t), &Request{Method: testMethod, NoSideEffects: true}, ex)
 			if err != nil || asked.Load() != 2 {
@@ -189,7 +193,7 @@ func TestHedgeObeysPushback(t *testing.T) {
 					return "", status.Error(codes.Unavailable, "")
 				}
 			}
-			b, asked := pair(t, hedging(time.Millisecond), fail(firstIsTold), fail(!firstIsTold))
+			b, asked := pair(t, hedging(afterTheFirst), fail(firstIsTold), fail(!firstIsTold))
 			err := b.Forward(testContext(t), &Request{Method: testMethod, NoSideEffects: true}, &exchange{requests: []string{"x"}})
 			if status.Code(err) != codes.Unavailable || asked.Load() != 2 {
 				t.Errorf("Forward: %T %v after %d attempts", err, err, asked.Load())
