@@ -29,7 +29,7 @@ func (v *validator) routePolicies(c *Config, r *Route, section string) {
 	if r.To == "all" {
 		for _, o := range []option{
 			{"fallback", r.Fallback != nil}, {"outcome", r.Outcome != nil}, {"canary", len(r.Canary) > 0},
-			{"max_attempts", r.MaxAttempts != 0}, {"idempotency_key", r.IdempotencyKey},
+			{"max_attempts", r.MaxAttempts != 0}, {"idempotent", r.Idempotent}, {"idempotency_key", r.IdempotencyKey},
 		} {
 			if o.set {
 				v.fault(keyPath(section, o.key), "is for calls that go to one endpoint, and not for to: all")
