@@ -46,7 +46,7 @@ func newSubsetter(cfg config.Balancer, random func() uint64) subsetter {
 // Wankadia, "Reinventing Backend Subsetting at Google", 2022). All endpoints have
 // as many gateways, but for one; for that, one that comes or goes changes a member
 // of half of all subsets. docs/resilience.md has the figures, which
-// TestSubsetsAreEven makes.
+// TestSubsetsAreEven makes with -compare.
 //
 // Where the gateway has a zone, three quarters of the members are of it, as far
 // as there are so many; the rest is there for when they fail.
