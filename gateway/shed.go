@@ -19,6 +19,7 @@ import (
 // come by it.
 type shedder struct {
 	overload *limits.Overload
+	line     refusalLine
 	metrics  *telemetry.Overload
 	counters [limits.Verdicts][limits.Priorities]prometheus.Counter
 	maxCalls int
@@ -42,8 +43,11 @@ func newShedder(cfg config.Overload, reg prometheus.Registerer) *shedder {
 func (s *shedder) enter(p limits.Priority) step {
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) error {
+			if err := ctx.Err(); err != nil {
+				return err // it waited so long to be run that its caller has given up
+			}
 			if v := s.overload.Enter(&c.ticket, p); v != limits.Admitted {
-				return s.shed(v, p)
+				return s.shed(ctx, v, p)
 			}
 			defer c.ticket.Leave()
 			return next(ctx, c)
@@ -62,16 +66,23 @@ func (s *shedder) admit(p limits.Priority) step {
 				app = c.Principal.App
 			}
 			if v := c.ticket.Verify(app); v != limits.Admitted {
-				return s.shed(v, p)
+				c.ticket.Leave()
+				return s.shed(ctx, v, p)
 			}
 			return next(ctx, c)
 		}
 	}
 }
 
-func (s *shedder) shed(v limits.Verdict, p limits.Priority) error {
+// shed refuses a call, which must have left.
+func (s *shedder) shed(ctx context.Context, v limits.Verdict, p limits.Priority) error {
 	s.counters[v][p].Inc()
 	s.totals[v].Add(1)
+	if v == limits.TooSlow {
+		if err := s.line.wait(ctx); err != nil {
+			return err
+		}
+	}
 	return errOverloaded
 }
 
