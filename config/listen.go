@@ -136,7 +136,8 @@ type ClientTLS struct {
 	// PEM file with our private key.
 	KeyFile string `yaml:"key_file" path:"file"`
 	// The name expected in the server's certificate; empty: the host that was dialled. For a backend found in etcd
-	// it is the etcd key instead, since who may write there must not choose whose certificate is believed.
+	// it is the etcd key instead, in Consul the service's name, in Kubernetes `<service>.<namespace>.svc`, since who
+	// may register there must not choose whose certificate is believed.
 	ServerName string `yaml:"server_name"`
 	// Accept any certificate. For trying out only.
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify" default:"false"`
