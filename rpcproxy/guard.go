@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/rpcgate/rpcgate/rpcproxy/breaker"
 )
@@ -86,7 +87,10 @@ func (a *attempt) outcome(err error) breaker.Outcome {
 			return breaker.Success
 		}
 	}
-	if is[*UnreachableError](err) {
+	if lost, ok := errors.AsType[*UnreachableError](err); ok {
+		if isThrottled(status.Convert(lost.Cause)) {
+			return breaker.Exhausted
+		}
 		return breaker.Failure
 	}
 	if timeout, ok := errors.AsType[*TimeoutError](err); ok {

@@ -164,6 +164,13 @@ func isUnmarshalling(s *status.Status) bool {
 	)
 }
 
+// isThrottled tells of an error whether a proxy between answered 429, which
+// grpc-go makes UNAVAILABLE, as it does of 502, 503 and 504: the caller is to
+// send less, and not the same again.
+func isThrottled(s *status.Status) bool {
+	return s.Code() == codes.Unavailable && beginsWith(s.Message(), "unexpected HTTP status code received from server: 429 ")
+}
+
 func beginsWith(text string, beginnings ...string) bool {
 	for _, b := range beginnings {
 		if strings.HasPrefix(text, b) {

@@ -8,6 +8,7 @@ import (
 
 	rpccode "google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/rpcgate/rpcgate/config"
 )
@@ -159,6 +160,9 @@ type failure struct {
 // reason to try again: a limit, a revoked credential, a breaker.
 func (r *retrier) judge(a *attempt, err error) failure {
 	if lost, ok := errors.AsType[*UnreachableError](err); ok {
+		if isThrottled(status.Convert(lost.Cause)) {
+			return failure{}
+		}
 		return failure{safe: !lost.Sent, refused: !lost.Sent && a.wasSent(), retryable: r.retries(codes.Unavailable)}
 	}
 	if late, ok := errors.AsType[*TimeoutError](err); ok {

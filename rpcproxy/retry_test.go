@@ -143,6 +143,7 @@ func TestRetry(t *testing.T) {
 		"connection lost, no codes":            {loseConn, noCodes, 1, 1, 0},
 		"reset, INTERNAL, all codes":           {func(s *rawStream) { _ = s.framer.WriteRSTStream(s.id, http2.ErrCodeInternal) }, allCodes, 1, 1, 0},
 		"no gRPC, 503":                         {func(s *rawStream) { s.headers(true, ":status", "503") }, nil, 1, 2, 0},
+		"no gRPC, 429":                         {func(s *rawStream) { s.headers(true, ":status", "429") }, nil, 1, 1, 0},
 		"begun, UNAVAILABLE":                   {func(s *rawStream) { s.begin(); s.headers(true, "grpc-status", "14") }, nil, 1, 1, 2},
 		"begun, refused":                       {func(s *rawStream) { s.readAll(); s.begin(); refuse(s) }, nil, 1, 1, 2},
 		"begun, connection lost":               {func(s *rawStream) { s.begin(); loseConn(s) }, nil, 1, 1, 2},
