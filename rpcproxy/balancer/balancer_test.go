@@ -123,7 +123,8 @@ type cluster struct {
 	fleet     *fleet.Fleet
 	resolver  *manual.Resolver
 	conn      *grpc.ClientConn
-	ahead     atomic.Int64 // of the fleet's clock
+	dialer    func(context.Context, string) (net.Conn, error) // of startSlow
+	ahead     atomic.Int64                                    // of the fleet's clock
 }
 
 func startCluster(t *testing.T, n int, cfg config.Balancer) *cluster {

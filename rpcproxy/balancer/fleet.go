@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/base"
@@ -28,30 +30,37 @@ func (fleetBuilder) Build(cc balancer.ClientConn, _ balancer.BuildOptions) balan
 
 // fleetBalancer keeps one connection to each endpoint of the fleet's that the
 // gateway uses, and leaves it to the fleet which one a call takes. grpc-go calls
-// its methods, and the listeners of SubConns, one at a time.
+// its methods, and the listeners of SubConns, one at a time; the end of the
+// fleet's opening comes beside them.
 //
 // How the states of all are summed up is grpc-go's way (balancer/base): ready
 // when one is, else connecting when one is; and an endpoint that failed counts as
 // failed until it is connected, or else, with all of them down, there would
 // always be one that connects, and calls would wait rather than fail.
 type fleetBalancer struct {
-	cc    balancer.ClientConn
+	cc balancer.ClientConn
+
+	mu    sync.Mutex // guards what follows; no pick takes it
 	fleet *fleet.Fleet
 
 	links map[*fleet.Endpoint]*link
 	order []*link // as the resolver has them
 
 	state       connectivity.State
-	more        bool  // some are about to be ready
-	resolverErr error // what the resolver said last, if it was an error
-	connErr     error // why a connection failed, last
+	more        bool        // some are about to be ready
+	holding     bool        // calls wait for endpoints of which nothing is known yet
+	held        *time.Timer // ends that
+	resolverErr error       // what the resolver said last, if it was an error
+	connErr     error       // why a connection failed, last
 }
 
 // UpdateClientConnState implements balancer.Balancer.
 func (b *fleetBalancer) UpdateClientConnState(s balancer.ClientConnState) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	roster := rosterOf(s.ResolverState)
 	if roster == nil {
-		b.ResolverError(errors.New("endpoints that are not a fleet's"))
+		b.resolverFailed(errors.New("endpoints that are not a fleet's"))
 		return balancer.ErrBadResolverState
 	}
 	b.fleet = roster.fleet
@@ -75,7 +84,7 @@ func (b *fleetBalancer) UpdateClientConnState(s balancer.ClientConnState) error 
 		}
 	}
 	if len(b.order) == 0 {
-		b.ResolverError(errors.New("produced zero addresses"))
+		b.resolverFailed(errors.New("produced zero addresses"))
 		return balancer.ErrBadResolverState
 	}
 	if b.state == connectivity.TransientFailure || !slices.Equal(old, b.order) {
@@ -118,6 +127,8 @@ func (b *fleetBalancer) drop(l *link) {
 
 // changed takes in the state of a connection.
 func (b *fleetBalancer) changed(l *link, s balancer.SubConnState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if l.state == connectivity.Shutdown {
 		return
 	}
@@ -138,7 +149,8 @@ func (b *fleetBalancer) changed(l *link, s balancer.SubConnState) {
 		l.endpoint.Unreachable(s.ConnectionError)
 	}
 	state, more := b.sum()
-	if ready == (l.state == connectivity.Ready) && state == b.state && more == b.more && state != connectivity.TransientFailure {
+	if ready == (l.state == connectivity.Ready) && state == b.state && more == b.more && state != connectivity.TransientFailure &&
+		b.holding == (b.opening(state) > 0) {
 		return // nothing is another for a call
 	}
 	b.update()
@@ -171,13 +183,19 @@ func (b *fleetBalancer) sum() (_ connectivity.State, more bool) {
 // update gives the connection its picker.
 func (b *fleetBalancer) update() {
 	b.state, b.more = b.sum()
-	b.cc.UpdateState(balancer.State{ConnectivityState: b.state, Picker: b.picker()})
+	wait := b.opening(b.state)
+	b.hold(wait)
+	b.cc.UpdateState(balancer.State{ConnectivityState: b.state, Picker: b.picker(wait)})
 }
 
-func (b *fleetBalancer) picker() balancer.Picker {
+func (b *fleetBalancer) picker(wait time.Duration) balancer.Picker {
 	switch b.state {
 	case connectivity.Ready:
-		return newPicker(b.fleet, b.order, b.more)
+		p := newPicker(b.fleet, b.order, b.more)
+		if wait > 0 {
+			return newOpeningPicker(p, wait)
+		}
+		return p
 	case connectivity.Connecting:
 		return base.NewErrPicker(balancer.ErrNoSubConnAvailable)
 	default:
@@ -200,6 +218,12 @@ func (b *fleetBalancer) lastErrors() error {
 // ResolverError implements balancer.Balancer. Endpoints that are known go on
 // being used.
 func (b *fleetBalancer) ResolverError(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.resolverFailed(err)
+}
+
+func (b *fleetBalancer) resolverFailed(err error) {
 	b.resolverErr = err
 	if state, _ := b.sum(); state == connectivity.TransientFailure {
 		b.update()
@@ -214,6 +238,9 @@ func (*fleetBalancer) ExitIdle() {}
 
 // Close implements balancer.Balancer.
 func (b *fleetBalancer) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hold(0)
 	for _, l := range b.order {
 		b.drop(l)
 	}

@@ -57,7 +57,8 @@ type Fleet struct {
 	part   subsetter
 
 	availability
-	used atomic.Pointer[[]*Endpoint]
+	opening opening
+	used    atomic.Pointer[[]*Endpoint]
 
 	mu   sync.Mutex
 	all  map[string]*Endpoint // by address
@@ -93,6 +94,7 @@ func New(cfg config.Backend, o Options) (*Fleet, error) {
 	f := &Fleet{cfg: cfg, now: o.Now, rand: o.Rand, policy: p, all: map[string]*Endpoint{}}
 	f.part = newSubsetter(cfg.Balancer, o.Rand)
 	f.availability.init(cfg.Ejection, o)
+	f.opening.init()
 	f.used.Store(&[]*Endpoint{})
 	return f, nil
 }

@@ -11,6 +11,7 @@ import (
 // that is well, since no call goes there to fail.
 type reach struct {
 	failing atomic.Int64 // connections that could not be made, last
+	known   atomic.Bool  // one was made, or could not be, ever
 	// Under the fleet's availability.mu: that it was told, since when, and why.
 	lost      bool
 	lostSince time.Duration
@@ -24,6 +25,7 @@ const maxReason = 256
 func (e *Endpoint) Unreachable(err error) {
 	now := e.fleet.now()
 	why := err.Error()
+	e.reach.known.Store(true)
 	e.fleet.change(func() {
 		e.reach.failing.Add(1)
 		e.reach.lostWhy = why[:min(len(why), maxReason)]
@@ -41,6 +43,8 @@ func (e *Endpoint) Reachable() { e.reach.failing.Add(-1) }
 // Connected notes that one more connection has the endpoint ready.
 func (e *Endpoint) Connected() {
 	now := e.fleet.now()
+	e.reach.known.Store(true)
+	e.fleet.opening.begin(now)
 	e.fleet.change(func() {
 		e.load.conns.Add(1)
 		if e.reach.lost {
