@@ -122,7 +122,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.snapshot.Store(first)
+	g.enforce(first)
 	if err := g.listen(ctx); err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (g *Gateway) reload(background context.Context, r reloading, now watching) 
 	if err != nil {
 		return g.watch(background, g.current(), now.descriptors.inputs), err
 	}
-	g.snapshot.Store(s)
+	g.enforce(s)
 	return g.watch(background, r.next, inputs), nil
 }
 
@@ -144,7 +144,7 @@ func (g *Gateway) watchFirst(background context.Context, n generation, inputs []
 			g.log.Error("backends' routes do not fit together", slog.Any("error", err))
 		}
 		if s != nil {
-			g.snapshot.Store(s)
+			g.enforce(s)
 		}
 	}}
 	var first sync.WaitGroup

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"github.com/rpcgate/rpcgate/config"
@@ -81,6 +82,36 @@ func (g *Gateway) build(n generation, before *routes.Table, inputs []routes.Inpu
 		return s, fmt.Errorf("building the route table: %w", faults)
 	}
 	return s, nil
+}
+
+// enforce puts a snapshot in force.
+func (g *Gateway) enforce(s *snapshot) {
+	g.snapshot.Store(s)
+	for name, backend := range s.backends {
+		backend.ExpectCanaries(s.canariesOf(name))
+	}
+}
+
+// canariesOf is what endpoints of a backend are to match by some route that may
+// call it.
+func (s *snapshot) canariesOf(backend string) []config.Match {
+	var all []config.Match
+	add := func(rules []config.Canary) {
+		for _, rule := range rules {
+			if !slices.ContainsFunc(all, func(m config.Match) bool { return maps.Equal(m, rule.Match) }) {
+				all = append(all, rule.Match)
+			}
+		}
+	}
+	for _, r := range s.table.Routes() {
+		if r.Backend == backend {
+			add(r.Canary)
+		}
+		if spare := s.spareOf(r); spare != nil && spare.Name == backend {
+			add(spare.Canary)
+		}
+	}
+	return all
 }
 
 // spareOf is the backend that a route's fallback asks; nil: none.

@@ -32,7 +32,7 @@ func (e *fleetEvents) note(event fleet.Event) {
 		e.ejections[event.Reason].Inc()
 	}
 	gate := &e.gate
-	if event.Kind == fleet.PanicBegan || event.Kind == fleet.PanicEnded {
+	if event.Address == "" {
 		gate = &e.panics
 	}
 	suppressed, ok := gate.take(false)
@@ -40,7 +40,10 @@ func (e *fleetEvents) note(event fleet.Event) {
 		return
 	}
 	attrs := []any{slog.String("endpoint", event.Address)}
-	if event.Address == "" {
+	switch {
+	case event.Kind == fleet.Unmatched:
+		attrs = []any{slog.String("match", event.Detail), slog.Int("endpoints", event.Endpoints)}
+	case event.Address == "":
 		attrs = []any{slog.Int("usable", event.Usable), slog.Int("endpoints", event.Endpoints)}
 	}
 	if suppressed > 0 {
@@ -64,6 +67,8 @@ func (e *fleetEvents) note(event fleet.Event) {
 		e.log.Warn("too few endpoints are usable: all are used", attrs...)
 	case fleet.PanicEnded:
 		e.log.Info("enough endpoints are usable again", attrs...)
+	case fleet.Unmatched:
+		e.log.Warn("no endpoint has the metadata that a canary matches: its calls go to others", attrs...)
 	}
 }
 

@@ -3,11 +3,17 @@ package rpcproxy
 import (
 	"context"
 
+	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
 // RetryBudget is how many retries and hedges there may be at once now.
 func (b *Backend) RetryBudget() int { return b.retrier.budget.left() }
+
+// ExpectCanaries says which metadata the filters of calls look for, so that the
+// log tells of those that no endpoint has. It takes the place of what was said
+// before.
+func (b *Backend) ExpectCanaries(matches []config.Match) { b.fleet.Expect(matches) }
 
 // Endpoints shows the backend's endpoints as discovery tells of them, with what
 // is known of each, be there connections to it or not. Where discovery has not

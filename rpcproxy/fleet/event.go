@@ -24,6 +24,8 @@ const (
 	PanicBegan
 	// PanicEnded: enough are again.
 	PanicEnded
+	// Unmatched: no endpoint has the metadata that a rule looks for.
+	Unmatched
 )
 
 // Reason is why an endpoint was ejected. The set is fixed: it labels metrics.
@@ -44,15 +46,17 @@ func Reasons() []Reason { return []Reason{ConsecutiveFailures, SuccessRate, Late
 // Event tells whoever watches a fleet of a change, for its log and metrics.
 type Event struct {
 	Kind EventKind
-	// The endpoint's address; empty for the panics.
+	// The endpoint's address; empty for what is about all endpoints.
 	Address string
 	// Of Ejected.
 	Reason Reason
 	// Of Ejected: the figures that decided. Of Lost: why the connection failed.
+	// Of Unmatched: the rule.
 	Detail string
 	// Of Ejected: until a trial call may go to it. Of Readmitted,
 	// Recovered and Found: how long it was out of use.
 	For time.Duration
-	// Of the panics: how many of how many endpoints are usable.
+	// Of the panics: how many of how many endpoints are usable. Of Unmatched: how
+	// many endpoints there are.
 	Usable, Endpoints int
 }

@@ -28,7 +28,7 @@ func NewFilter(match config.Match, not ...config.Match) *Filter {
 
 // passes tells whether the filter's calls go to the endpoint.
 func (f *Filter) passes(e *Endpoint) bool {
-	return f == nil || matches(f.match, e) && f.spares(e)
+	return f == nil || matches(f.match, e.Info().Metadata) && f.spares(e)
 }
 
 // spares tells whether the endpoint is not left to other calls.
@@ -37,15 +37,14 @@ func (f *Filter) spares(e *Endpoint) bool {
 		return true
 	}
 	for _, m := range f.not {
-		if matches(m, e) {
+		if matches(m, e.Info().Metadata) {
 			return false
 		}
 	}
 	return true
 }
 
-func matches(m config.Match, e *Endpoint) bool {
-	metadata := e.Info().Metadata
+func matches(m config.Match, metadata map[string]string) bool {
 	for key, value := range m {
 		if got, ok := metadata[key]; !ok || got != value {
 			return false

@@ -60,9 +60,10 @@ type Fleet struct {
 	opening opening
 	used    atomic.Pointer[[]*Endpoint]
 
-	mu   sync.Mutex
-	all  map[string]*Endpoint // by address
-	list []Info               // as of the last Update
+	mu       sync.Mutex
+	all      map[string]*Endpoint // by address
+	list     []Info               // as of the last Update
+	expected []expectation
 }
 
 // Options is what a [Fleet] needs besides its configuration. The zero value

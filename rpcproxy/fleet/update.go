@@ -25,6 +25,7 @@ func (f *Fleet) Update(list []Info) []*Endpoint {
 		used[i] = f.all[info.Address]
 	}
 	f.replaced(*f.used.Swap(&used))
+	f.compareLocked()
 	return used
 }
 
