@@ -55,7 +55,7 @@ func TestFanOut(t *testing.T) {
 		if (got.Code != 0) != (want != http.StatusOK) || (got.Message != "") != (want != http.StatusOK) {
 			t.Errorf("%s: code %d, %q", require, got.Code, got.Message)
 		}
-		if strings.Contains(string(a.Body), "FAN_OUT_FAILED") != (want != http.StatusOK) {
+		if strings.Contains(a.Body, "FAN_OUT_FAILED") != (want != http.StatusOK) {
 			t.Errorf("%s: the reason is not told: %s", require, a.Body)
 		}
 		if len(got.Endpoints) != 4 || !slices.IsSortedFunc(got.Endpoints, func(a, b result) int { return strings.Compare(a.Endpoint, b.Endpoint) }) {

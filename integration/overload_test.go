@@ -193,7 +193,9 @@ func TestQueueingIsShed(t *testing.T) {
 			})
 		}
 	}
-	shed := func() float64 { return r.Metric("rpcgate_calls_shed_total", "reason", "queue_delay", "priority", "normal") }
+	shed := func() float64 {
+		return r.Metric("rpcgate_calls_shed_total", "reason", "queue_delay", "priority", "normal")
+	}
 	gatewaytest.Eventually(t, func() error {
 		if n := shed(); n < 1000 {
 			return fmt.Errorf("%v calls are shed", n)
