@@ -57,9 +57,6 @@ func (p *jsonPeer) writeAnswer() {
 }
 
 func (p *jsonPeer) writeFailure(failure *callError) {
-	if p.r.Context().Err() != nil {
-		return // nobody listens any more, and many may have left at once
-	}
 	h := p.w.Header()
 	addMetadata(h, metadataPrefix, p.header, p.call.rules.forResponse())
 	failure.writeHints(h)

@@ -123,7 +123,7 @@ func TestOperatorForcesBreakers(t *testing.T) {
 	must(t, r.echoingAs("other", other))
 	word("auto")
 	must(t, r.echoing())
-	word("open", "--app", r.app, "--for", "300ms")
+	word("open", "--app", r.app, "--for", "5s")
 	ends(t, r.echoing(), "BREAKER_OPEN")
 	must(t, r.echoingAs("other", other))
 	comesTo(t, r.echoing(), "OK")

@@ -59,8 +59,8 @@ func TestRecovery(t *testing.T) {
 	}{
 		"adaptive": {adaptiveConfig(), []recovery{
 			{perSecond: 10, leaked: 0.35, recovered: 10 * time.Second},
-			{perSecond: 100, leaked: 0.05, recovered: 8 * time.Second},
-			{perSecond: 1000, leaked: 0.01, recovered: 8 * time.Second},
+			{perSecond: 100, leaked: 0.08, recovered: 8 * time.Second},
+			{perSecond: 1000, leaked: 0.012, recovered: 8 * time.Second},
 			{perSecond: 1000, latency: 100 * time.Millisecond, leaked: 0.01, recovered: 8 * time.Second},
 			{perSecond: 10_000, leaked: 0.001, recovered: 8 * time.Second},
 			{perSecond: 10_000, latency: 100 * time.Millisecond, leaked: 0.002, recovered: 9 * time.Second},
