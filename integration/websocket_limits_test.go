@@ -84,7 +84,7 @@ func TestWebSocketFloods(t *testing.T) {
 // being heard is not.
 func TestWebSocketPings(t *testing.T) {
 	t.Parallel()
-	r, b := newEchoRig(t, "", "http: {address: '127.0.0.1:0', streams: {ping_interval: 200ms}}\n")
+	r, b := newEchoRig(t, "", "http: {address: '127.0.0.1:0', streams: {ping_interval: 800ms}}\n")
 	begun, ended := holdCalls(b, "Echo/Bidi")
 	conn := r.rawSocket(t, "/v1/echo:chat")
 	if _, err := io.WriteString(conn, emptyMessage); err != nil {
