@@ -34,11 +34,10 @@ func newDirectConns(cfg config.Pool, d *dialer, obs poolObserver) (*directConns,
 	if cfg.IdleTimeout == 0 || cfg.IdleTimeout > directIdle {
 		cfg.IdleTimeout = directIdle
 	}
-	c.pool, err = newPool(cfg, d.dial, obs)
+	c.pool, err = newPool(cfg, c.dial, obs)
 	if err != nil {
 		return nil, err
 	}
-	c.pool.dialAt = c.dial
 	return c, nil
 }
 

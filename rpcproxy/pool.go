@@ -28,14 +28,11 @@ import (
 // when room is needed: an entry that was used since it was last looked at gets
 // a second chance (CLOCK), which is LRU as of the last look.
 type Pool struct {
-	cfg  config.Pool
-	dial func() (*grpc.ClientConn, error)
-	obs  poolObserver
-	// dialAt makes a connection that goes to one endpoint; set before use, nil
-	// where there are none such.
-	dialAt func(endpoint string) (*grpc.ClientConn, error)
-	epoch  time.Time
-	table  *table
+	cfg   config.Pool
+	dial  dialFunc
+	obs   poolObserver
+	epoch time.Time
+	table *table
 
 	// mu is held by everything but hits. Making a ClientConn under it is what
 	// makes one of many callers dial: it does no I/O (grpc-go resolves and
@@ -60,8 +57,12 @@ type poolObserver struct {
 	retired func(reason)
 }
 
-// newPool makes a pool. dial makes a connection, without waiting for it.
-func newPool(cfg config.Pool, dial func() (*grpc.ClientConn, error), obs poolObserver) (*Pool, error) {
+// dialFunc makes a connection, without waiting for it. It goes to one endpoint
+// or, if that is empty, to whichever the balancer chooses.
+type dialFunc func(endpoint string) (*grpc.ClientConn, error)
+
+// newPool makes a pool.
+func newPool(cfg config.Pool, dial dialFunc, obs poolObserver) (*Pool, error) {
 	switch cfg.Key {
 	case "credential", "app", "shared":
 	default:
@@ -140,7 +141,7 @@ func (p *Pool) add(key connKey) (_ *entry, dialed bool, _ error) {
 	if err := p.makeRoomLocked(); err != nil {
 		return nil, false, err
 	}
-	conn, err := p.dialKey(key)
+	conn, err := p.dial(key.Endpoint)
 	p.obs.dialed(err)
 	if err != nil {
 		return nil, false, err
@@ -151,13 +152,6 @@ func (p *Pool) add(key connKey) (_ *entry, dialed bool, _ error) {
 	e.place = p.recency.PushFront(e)
 	p.table.putLocked(e)
 	return e, true, nil
-}
-
-func (p *Pool) dialKey(key connKey) (*grpc.ClientConn, error) {
-	if key.Endpoint != "" {
-		return p.dialAt(key.Endpoint)
-	}
-	return p.dial()
 }
 
 // makeRoomLocked retires the least recently used entry if there is no room for

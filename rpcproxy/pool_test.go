@@ -31,7 +31,7 @@ type testPool struct {
 func newTestPool(t testing.TB, cfg config.Pool) *testPool {
 	t.Helper()
 	tp := &testPool{retired: map[reason]int{}}
-	dial := func() (*grpc.ClientConn, error) {
+	dial := func(string) (*grpc.ClientConn, error) {
 		return grpc.NewClient("passthrough:///nowhere",
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -157,7 +157,7 @@ func TestPoolGoneCallerDialsNothing(t *testing.T) {
 
 func TestPoolDialFails(t *testing.T) {
 	broken := errors.New("broken")
-	p, err := newPool(poolConfig(nil), func() (*grpc.ClientConn, error) { return nil, broken },
+	p, err := newPool(poolConfig(nil), func(string) (*grpc.ClientConn, error) { return nil, broken },
 		poolObserver{dialed: func(error) {}, retired: func(reason) {}})
 	if err != nil {
 		t.Fatal(err)
@@ -410,7 +410,7 @@ func TestPoolExpiresManyAtOnce(t *testing.T) {
 	p := newTestPool(t, poolConfig(nil))
 	release := make(chan struct{})
 	defer close(release)
-	p.dial = func() (*grpc.ClientConn, error) {
+	p.dial = func(string) (*grpc.ClientConn, error) {
 		r := manual.NewBuilderWithScheme("held")
 		r.CloseCallback = func() { <-release }
 		return grpc.NewClient("held:///nowhere", grpc.WithResolvers(r),
