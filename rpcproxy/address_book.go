@@ -112,17 +112,13 @@ func (b *addressBook) wakeLocked() {
 // addressesOf lists the endpoints' addresses: of an endpoint that has several
 // the first, each once, sorted.
 func addressesOf(s resolver.State) []resolver.Address {
-	list := make([]resolver.Address, 0, max(len(s.Endpoints), len(s.Addresses)))
-	for _, e := range s.Endpoints {
-		if len(e.Addresses) > 0 {
-			list = append(list, e.Addresses[0])
-		}
-	}
-	if len(s.Endpoints) == 0 {
-		list = append(list, s.Addresses...)
+	endpoints := endpointsOf(s)
+	list := make([]resolver.Address, len(endpoints))
+	for i, e := range endpoints {
+		list[i] = e.Addresses[0]
 	}
 	slices.SortFunc(list, func(a, b resolver.Address) int { return strings.Compare(a.Addr, b.Addr) })
-	return slices.CompactFunc(list, func(a, b resolver.Address) bool { return a.Addr == b.Addr })
+	return list
 }
 
 // close ends the looking and waits for it.

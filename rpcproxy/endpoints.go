@@ -66,27 +66,37 @@ func (cc fleetClientConn) UpdateState(s resolver.State) error {
 	return cc.ClientConn.UpdateState(used(cc.fleet, s))
 }
 
+// endpointsOf lists a state's endpoints, in its order: those that have addresses,
+// each first address once.
+func endpointsOf(s resolver.State) []resolver.Endpoint {
+	all := s.Endpoints
+	if all == nil { // a resolver that only knows addresses
+		for _, a := range s.Addresses {
+			all = append(all, resolver.Endpoint{Addresses: []resolver.Address{a}})
+		}
+	}
+	list := make([]resolver.Endpoint, 0, len(all))
+	seen := make(map[string]bool, len(all))
+	for _, e := range all {
+		if len(e.Addresses) == 0 || seen[e.Addresses[0].Addr] {
+			continue
+		}
+		seen[e.Addresses[0].Addr] = true
+		list = append(list, e)
+	}
+	return list
+}
+
 // used gives the fleet a resolver's whole list, and returns the state with those
 // endpoints alone that the fleet uses.
 func used(f *fleet.Fleet, s resolver.State) resolver.State {
-	endpoints := s.Endpoints
-	if endpoints == nil { // a resolver that only knows addresses
-		for _, a := range s.Addresses {
-			endpoints = append(endpoints, resolver.Endpoint{Addresses: []resolver.Address{a}})
-		}
-	}
-	list := make([]fleet.Info, 0, len(endpoints))
+	endpoints := endpointsOf(s)
+	list := make([]fleet.Info, len(endpoints))
 	byAddress := make(map[string]resolver.Endpoint, len(endpoints))
-	for _, e := range endpoints {
-		if len(e.Addresses) == 0 {
-			continue
-		}
+	for i, e := range endpoints {
 		address := e.Addresses[0].Addr
-		if _, again := byAddress[address]; again {
-			continue
-		}
 		byAddress[address] = e
-		list = append(list, fleet.Info{Address: address, Metadata: discovery.Labels(e)})
+		list[i] = fleet.Info{Address: address, Metadata: discovery.Labels(e)}
 	}
 	chosen := f.Update(list)
 	s.Endpoints = make([]resolver.Endpoint, len(chosen))
