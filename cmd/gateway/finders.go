@@ -29,11 +29,12 @@ type finders struct {
 	closers    []func() // in the order of their making
 }
 
-// of gives what finds one backend. Backends that look for the same share it.
+// of gives what finds one backend, where rpcproxy cannot by itself. Backends that
+// look for the same share it.
 func (f *finders) of(cfg *config.Config, b config.Backend) ([]resolver.Builder, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found := []resolver.Builder{discovery.StaticBuilder()}
+	var found []resolver.Builder
 	add := func(kept *resolver.Builder, build func(*config.Config) (resolver.Builder, error)) error {
 		if *kept == nil {
 			made, err := build(cfg)
