@@ -18,7 +18,12 @@ func (b *backoff) reset() { b.next = 0 }
 // wait pauses; it reports false when ctx ended meanwhile.
 func (b *backoff) wait(ctx context.Context) bool {
 	b.next = min(max(b.min, 2*b.next), b.max)
-	timer := time.NewTimer(jitter(b.next))
+	return pause(ctx, jitter(b.next))
+}
+
+// pause reports false when ctx ended before it was over.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

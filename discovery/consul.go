@@ -116,12 +116,8 @@ func (s *consulSource) follow(ctx context.Context, tell func([]endpoint), _ <-ch
 		}
 		tell(endpoints)
 		index = nextIndex(index, next)
-		pause := time.NewTimer(time.Until(asked.Add(consulPause)))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
+		if !pause(ctx, time.Until(asked.Add(consulPause))) {
 			return ctx.Err()
-		case <-pause.C:
 		}
 	}
 }

@@ -44,7 +44,7 @@ var errGone = errors.New("the version is gone")
 func (s *sliceSource) follow(ctx context.Context, tell func([]endpoint), hints <-chan struct{}) error {
 	relisted := time.Time{}
 	for {
-		if !pauseUntil(ctx, relisted.Add(rewatchPause)) {
+		if !pause(ctx, time.Until(relisted.Add(rewatchPause))) {
 			return ctx.Err()
 		}
 		relisted = time.Now()
@@ -67,7 +67,7 @@ func (s *sliceSource) listAndWatch(ctx context.Context, tell func([]endpoint), h
 	hinted := make(chan struct{})
 	go func() {
 		defer close(hinted)
-		if !pauseUntil(ctx, time.Now().Add(relistPause)) {
+		if !pause(ctx, relistPause) {
 			return
 		}
 		select {
@@ -85,21 +85,9 @@ func (s *sliceSource) listAndWatch(ctx context.Context, tell func([]endpoint), h
 			}
 			return err
 		}
-		if !pauseUntil(ctx, started.Add(rewatchPause)) {
+		if !pause(ctx, time.Until(started.Add(rewatchPause))) {
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// pauseUntil reports false when ctx ended before.
-func pauseUntil(ctx context.Context, when time.Time) bool {
-	timer := time.NewTimer(time.Until(when))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 
