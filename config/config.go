@@ -44,6 +44,8 @@ type Config struct {
 	CallInfo string `yaml:"call_info" default:"off" enum:"off,attempts,endpoint"`
 	// When the gateway sheds calls.
 	Overload Overload `yaml:"overload"`
+	// What apps may use.
+	Limits Limiting `yaml:"limits"`
 	// How the gateway stops.
 	Shutdown Shutdown `yaml:"shutdown"`
 	// Registers the gateway itself in etcd, so that zRPC clients can find it.

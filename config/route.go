@@ -25,6 +25,8 @@ type Route struct {
 	MaxAttempts int `yaml:"max_attempts" default:"0" max:"10"`
 	// Which calls are shed last when there are too many: low, normal, high or critical; empty: normal.
 	Priority string `yaml:"priority" enum:",low,normal,high,critical"`
+	// What each app may use of this method, besides its limits for all of them.
+	Limits Limits `yaml:"limits"`
 	// What answers when the backend cannot.
 	Fallback *Fallback `yaml:"fallback"`
 	// Reads from the response whether the call was a success.
