@@ -17,14 +17,14 @@ FUZZ ?= ./...
 # The modules beside the main one that have code of ours. bench/gozero is not
 # among them: to look at its twenty lines, a fresh machine would download and
 # compile the hundred modules below go-zero, which takes minutes.
-MODULES := $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/interop/go.mod tools/protogen/go.mod))
+MODULES := $(patsubst %/go.mod,%,$(wildcard bench/go.mod tools/interop/go.mod tools/protogen/go.mod tools/vulncheck/go.mod))
 
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
 .PHONY: test
-test: deps lint ## everything CI checks: what it needs, lint, generated code, tests with the race detector
+test: deps lint vuln ## everything CI checks: what it needs, lint, generated code, known vulnerabilities, tests with the race detector
 	$(foreach m,$(MODULES),go test -C $(m) -race -timeout 20m ./... &&) true
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s FUZZ=./transcode
 	go test -race -timeout 20m ./...
@@ -43,6 +43,10 @@ lint: $(BIN)/golangci-lint ## go vet, golangci-lint, and whether generated code 
 	$(PROTOGEN) $(ORDER) -check order.proto
 	$(PROTOGEN) $(CATALOG) -check catalog/catalog.proto
 	$(PROTOGEN) $(LEDGER) -check ledger.proto
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in what is called; those of the standard library are told only
+	go run -C tools/vulncheck .
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target of FUZZ (./...) for FUZZTIME (10s); `make test` runs their seeds, and transcode's for 3s each
