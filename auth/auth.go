@@ -16,7 +16,12 @@
 //     the subscription was interrupted is looked up again.
 package auth
 
-import "time"
+import (
+	"time"
+
+	"github.com/rpcgate/rpcgate/auth/scope"
+	"github.com/rpcgate/rpcgate/config"
+)
 
 // Credential is an app and its token, as a caller presented them. However it is
 // formatted, logged or marshalled, the token is left out.
@@ -31,9 +36,33 @@ type Principal struct {
 	TokenID string
 	// Expires is zero if the token does not expire.
 	Expires time.Time
+	// Priority is the app's: low, normal, high or critical; empty: its route's.
+	Priority string
+	// Weight is the app's share under saturation, against other apps'; 0: 1.
+	Weight int
+	// AppLimits and TokenLimits are the records' own; of one that is zero, what
+	// the configuration says holds.
+	AppLimits, TokenLimits config.Limits
+	// ScopeText lists what the credential may call, for backends, with commas in
+	// between; "*": everything.
+	ScopeText string
 
-	state *state // nil for one that was not verified
+	state  *state // nil for one that was not verified
+	scopes principalScopes
 }
+
+// principalScopes are what an app and its token may call: what both allow. The
+// zero value is everything.
+type principalScopes struct{ app, token *scope.Set }
+
+// Allows tells whether the credential may call t. It allocates nothing.
+func (p *Principal) Allows(t scope.Target) bool {
+	return p.scopes.app.Allows(t) && p.scopes.token.Allows(t)
+}
+
+// Missing names a scope that would let the credential call t, where it may not
+// be.
+func (p *Principal) Missing(t scope.Target) string { return t.Method }
 
 // Revoked tells whether this process has learnt, since the verification, that
 // the credential is not valid any more. A long-lived call that asks after it

@@ -21,7 +21,9 @@ config            <-
                      # a leaf: every room takes its part of it, so that it can know none of them
 credcache         <-
                      # does not know what it caches; limits and settings come as plain options
-auth              <- config credcache
+auth/scope        <-
+                     # patterns of methods and routes, as text: it knows no app, no token, no route table
+auth              <- auth/scope config credcache
                      # credentials and tokens; who may call is not where it goes
 limits            <- config
                      # pure decisions: which call goes on; it knows no route, no backend, no clock
@@ -55,7 +57,7 @@ telemetry         <- config
                      # rooms take a Registerer and a Logger, never telemetry
 gateway/wire      <-
                      # framing and protocol texts are readers, writers and bytes
-gateway           <- auth config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode
+gateway           <- auth auth/scope config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
 cmd/gateway       <- auth config discovery examples/shop/shopserver gateway gateway/wire openapi routes rpcproxy rpcproxy/balancer telemetry
                      # wires everything; the shop is there for 'gateway demo'
