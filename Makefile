@@ -39,6 +39,7 @@ lint: $(BIN)/golangci-lint ## go vet, golangci-lint, and whether generated code 
 	$(foreach m,$(MODULES),go vet -C $(m) ./... &&) true
 	golangci-lint run ./...
 	$(foreach m,$(MODULES),(cd $(m) && golangci-lint run -c $(CURDIR)/.golangci.yml ./...) &&) true
+	$(PROTOGEN) $(ADMIN) -check $(ADMIN_PROTOS)
 	$(PROTOGEN) $(SHOP) -check $(SHOP_PROTOS)
 	$(PROTOGEN) $(ORDER) -check order.proto
 	$(PROTOGEN) $(CATALOG) -check catalog/catalog.proto
@@ -75,6 +76,8 @@ build: ## .bin/gateway and .bin/shop
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/shop ./examples/shop
 
 PROTOGEN := go run -C tools/protogen .
+ADMIN := -proto ../../admin/proto -out ../../admin/adminpb
+ADMIN_PROTOS := $(patsubst admin/proto/%,%,$(wildcard admin/proto/rpcgate/admin/v1/*.proto))
 SHOP := -proto ../../examples/shop/proto -out ../../examples/shop/shoppb
 SHOP_PROTOS := $(patsubst examples/shop/proto/%,%,$(wildcard examples/shop/proto/shop/*.proto))
 CATALOG := -proto ../../bench/proto -out ../../bench/internal/catalogpb
@@ -83,6 +86,7 @@ ORDER := -proto ../../transcode/internal/orderpb/proto -out ../../transcode/inte
 
 .PHONY: generate
 generate: ## the Go code of the .proto files
+	$(PROTOGEN) $(ADMIN) $(ADMIN_PROTOS)
 	$(PROTOGEN) $(SHOP) $(SHOP_PROTOS)
 	$(PROTOGEN) $(ORDER) order.proto
 	$(PROTOGEN) $(CATALOG) catalog/catalog.proto

@@ -53,6 +53,8 @@ rpcproxy/sim      <- config rpcproxy/fleet
                      # a simulation; nothing that serves calls may depend on it
 rpcproxy          <- config discovery limits rpcproxy/balancer rpcproxy/breaker rpcproxy/fleet
                      # messages stay bytes: no routes, no transcode; the exchange it pumps is an interface of its own
+admin/adminpb     <-
+                     # generated
 telemetry         <- config
                      # rooms take a Registerer and a Logger, never telemetry
 gateway/wire      <-
@@ -149,7 +151,7 @@ telemetry !  net/http                       # serving /metrics is the gateway's
 * !  io/ioutil                                        # deprecated
 * !  github.com/golang/protobuf                       # superseded by google.golang.org/protobuf
 * !  github.com/prometheus/client_golang/prometheus/promauto # registers globally; rooms are given a Registerer
-* !  unsafe                          but examples/shop/shoppb transcode/internal/orderpb integration/ledger/ledgerpb # generated code alone
+* !  unsafe                          but admin/adminpb examples/shop/shoppb transcode/internal/orderpb integration/ledger/ledgerpb # generated code alone
 * !  plugin                                           # nothing is loaded at run time
 `
 
