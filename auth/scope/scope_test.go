@@ -240,3 +240,36 @@ func BenchmarkAllows(b *testing.B) {
 		})
 	}
 }
+
+func TestIntersect(t *testing.T) {
+	for _, tc := range []struct{ a, b, want string }{
+		{"", "", "*"},
+		{"", "a.B/C", "a.B/C"},
+		{"*", "GET /v1/**", "GET /v1/**"},
+		{"a.*/*", "a.B/Get*", "a.B/Get*"},
+		{"a.*/Get*", "a.B/*", "a.B/Get*"},
+		{"a.**/*", "a.B/C, b.B/C, a.*/D", "a.B/C, a.*/D"},
+		{"a.B*/C*", "a.Book/*, a.B/Create, x.B/C", "a.Book/C*, a.B/Create"},
+		{"a.**/*", "a/C", "a/C"},
+		{"a.B/C", "a.B/D", ""},
+		{"GET /v1/**", "* /v1/orders/{id}, PUT /v1/x", "GET /v1/orders/{id}"},
+		{"* /v1/*", "* /v1/{id}, * /v1/{name=a/b}, GET /v1/x*, GET /v1", "* /v1/{id}, GET /v1/x*"},
+		{"a.B/C", "GET /v1/**", ""},
+	} {
+		list := func(text string) []string {
+			if text == "" {
+				return nil
+			}
+			return strings.Split(text, ", ")
+		}
+		for _, order := range [][2]string{{tc.a, tc.b}, {tc.b, tc.a}} {
+			got, err := scope.Intersect(list(order[0]), list(order[1]))
+			if text := strings.Join(got, ", "); err != nil || text != tc.want {
+				t.Errorf("Intersect(%q, %q) = %q, %v; want %q", order[0], order[1], text, err, tc.want)
+			}
+		}
+	}
+	if _, err := scope.Intersect([]string{"a.B/C"}, []string{"a"}); err == nil {
+		t.Error("a scope that is none is taken")
+	}
+}
