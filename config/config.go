@@ -46,6 +46,10 @@ type Config struct {
 	Overload Overload `yaml:"overload"`
 	// What apps may use.
 	Limits Limiting `yaml:"limits"`
+	// What apps use, counted.
+	Usage Usage `yaml:"usage"`
+	// Which apps the metrics tell apart.
+	Metrics Metrics `yaml:"metrics"`
 	// How the gateway stops.
 	Shutdown Shutdown `yaml:"shutdown"`
 	// Registers the gateway itself in etcd, so that zRPC clients can find it.

@@ -64,6 +64,8 @@ type Auth struct {
 	GoZero *GoZero `yaml:"gozero"`
 	// The cache of look-ups.
 	Cache CredentialCache `yaml:"cache"`
+	// How often guesses may fail.
+	Guessing Guessing `yaml:"guessing"`
 	// What a revocation does to calls already in flight: finish lets them end, cancel ends them with the
 	// connections of that credential (backends with pool.key: credential).
 	RevokeInFlight string `yaml:"revoke_in_flight" default:"finish" enum:"finish,cancel"`

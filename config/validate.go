@@ -80,6 +80,8 @@ func (v *validator) config(c *Config) {
 	v.auth(c)
 	v.register(c)
 	v.overload(&c.Overload, "overload")
+	v.usage(&c.Usage)
+	v.metrics(&c.Metrics)
 	v.backends(c)
 	v.routes(c)
 }
