@@ -4,33 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func TestTTLWithJitter(t *testing.T) {
+// What is in use is looked up again within its TTL, at an instant that differs
+// from time to time, and whoever asks for it gets what is remembered at once.
+func TestRefreshedBesideItsUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{value: 1}
-		c := mustNew(t, Options{TTL: 100 * time.Second}, s.load)
+		c := mustNew(t, Options{TTL: 100 * time.Second, LoadTimeout: time.Minute}, s.load)
 		var lives []time.Duration
-		for range 50 {
+		for i := range 50 {
 			c.InvalidateAll()
-			start, calls := time.Now(), s.count()
-			want(t, c, 1, nil)
-			for s.count() == calls+1 {
+			start := time.Now()
+			s.slow(0)
+			s.set(i, nil)
+			want(t, c, i, nil)
+			s.slow(10 * time.Second)
+			s.set(-i, nil)
+			for calls := s.count(); s.count() == calls; synctest.Wait() {
 				time.Sleep(time.Second / 2)
-				want(t, c, 1, nil)
+				want(t, c, i, nil)
 			}
 			lives = append(lives, time.Since(start))
+			time.Sleep(9 * time.Second)
+			want(t, c, i, nil)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			want(t, c, -i, nil)
+			if took := time.Since(start); took-lives[i] != 10*time.Second {
+				t.Fatalf("callers waited: %s", took)
+			}
 		}
-		low, high := lives[0], lives[0]
-		for _, d := range lives {
-			low, high = min(low, d), max(high, d)
-		}
-		if low < 90*time.Second || high > 101*time.Second || high-low < time.Second {
-			t.Errorf("entries live from %s to %s; want within 90s and 100s, and spread", low, high)
+		low, high := slices.Min(lives), slices.Max(lives)
+		if low < 70*time.Second || high > 81*time.Second || high-low < time.Second {
+			t.Errorf("looked up again after %s to %s; want within 70s and 80s, and spread", low, high)
 		}
 	})
 }

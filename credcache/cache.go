@@ -8,10 +8,15 @@
 //     on a context of its own: a caller that gives up fails nobody else.
 //   - A hit takes one short lock of its shard, and allocates nothing. No lock
 //     is held while a loader runs.
+//   - A value is looked up again beside its use before its TTL ends, so that
+//     who asks for what is remembered does not wait; see [Cache.Get] and
+//     [Cache.Run].
 //   - "There is none" ([ErrNotFound]) is remembered for a short while, in a
 //     bounded LRU of its own: a flood of made-up keys pushes out no good entry.
 //   - While the loader fails, an answer serves past its TTL ([Options].Stale).
-//     A failing loader is probed with back-off, not once per call.
+//     A failing loader is probed with back-off, not once per call. A failure is
+//     never remembered as "there is none", and for a time of its own
+//     ([Options].ErrorTTL).
 //   - What was invalidated is never answered again, not even by a look-up that
 //     had begun before; see [Cache.Invalidate] and [Cache.ExpireAll].
 //
@@ -59,8 +64,12 @@ type Cache[K comparable, V any] struct {
 	start  time.Time     // what the int64 instants count from, in nanoseconds
 
 	// epoch counts the calls of ExpireAll. An answer whose look-up began in an
-	// earlier epoch is no longer fresh.
+	// earlier epoch is due to be looked up again.
 	epoch atomic.Uint64
+	// era counts the calls of Recovered. Failures of an earlier era are forgotten.
+	era atomic.Uint64
+	// troubled: the look-up that ended last failed, or took longer than StaleWait.
+	troubled atomic.Bool
 }
 
 // New makes a cache in front of load. The error names the option that is wrong,
@@ -106,6 +115,15 @@ func share(total, n, i int) int {
 
 // Get returns what is remembered of key, or looks it up.
 //
+// Within TTL of the beginning of its look-up a value is returned at once. From
+// 7/10 of that on, or after [Cache.ExpireAll], the first who asks for it also
+// begins the next look-up, which nobody waits for. Past its TTL, and within
+// Stale, a value is returned at once where the loader is why it is so old: where
+// a look-up that began in time has not ended yet, or the last one failed; or
+// where the loader is busy or did not answer the last question, of whatever
+// key, within StaleWait. Otherwise nobody has asked for the key for long, and
+// the caller waits for a look-up, though not longer than StaleWait.
+//
 // Errors: one that wraps [ErrNotFound] where there is none; [ErrBusy];
 // [ErrLoadTimeout]; a [*PanicError]; what else the loader returned; and, if ctx
 // ended first, its error.
@@ -116,17 +134,20 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 	return c.getSlow(ctx, c.shard(key), key, 0)
 }
 
-// Fresh is Get where that needs no look-up. Unlike Get it never keeps key
-// itself, which matters if key is a piece of a string with more in it.
+// Fresh is Get where that begins no look-up, and needs none. Unlike Get it never
+// keeps key itself, which matters if key is a piece of a string with more in it.
 func (c *Cache[K, V]) Fresh(key K) (V, bool) {
 	s := c.shard(key)
 	now, epoch := c.now(), c.epoch.Load()
 	s.mu.Lock()
-	if e, ok := s.good.Get(key); ok && e.fresh(now, epoch) {
-		v := e.value
-		s.n.hits++
-		s.mu.Unlock()
-		return v, true
+	if e, ok := s.good.Get(key); ok && now < e.freshUntil {
+		if e.settled(now, epoch) || s.flights[key] != nil || now < c.notBefore(e.retry) {
+			v := e.value
+			e.used = now
+			s.n.hits++
+			s.mu.Unlock()
+			return v, true
+		}
 	}
 	s.mu.Unlock()
 	var zero V

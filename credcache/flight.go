@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime/debug"
 	"time"
 )
@@ -44,6 +43,7 @@ const maxRounds = 8
 // repeated here for that reason.
 func (c *Cache[K, V]) getSlow(ctx context.Context, s *shard[K, V], key K, notBefore int64) (V, error) {
 	var zero V
+	var since uint64 // the epoch that counts
 	for range maxRounds {
 		if err := ctx.Err(); err != nil {
 			return zero, fmt.Errorf("waiting for a look-up: %w", context.Cause(ctx))
@@ -51,21 +51,28 @@ func (c *Cache[K, V]) getSlow(ctx context.Context, s *shard[K, V], key K, notBef
 		s.mu.Lock()
 		now, epoch := c.now(), c.epoch.Load()
 		e, found := s.good.Get(key)
-		if found && e.fresh(now, epoch) && e.loaded >= notBefore {
+		usable := found && e.loaded >= notBefore && e.epoch >= since
+		if usable && now < e.freshUntil {
+			if !e.settled(now, epoch) && now >= c.notBefore(e.retry) {
+				// Nobody waits for it; ErrBusy leaves it to who comes next.
+				_, _ = c.joinLocked(ctx, s, key, now, epoch)
+			}
 			v := e.value
+			e.used = now
 			s.n.hits++
 			s.mu.Unlock()
 			return v, nil
 		}
 		servable := found && c.servable(e, now)
-		if servable && now < e.retry.at {
+		if servable && now < c.notBefore(e.retry) {
 			v := e.value
+			e.used = now
 			s.n.stale++
 			s.mu.Unlock()
 			return v, nil
 		}
-		if m, ok := s.bad.Get(key); ok && !servable && m.valid(now, epoch) {
-			if m.retry.wait > 0 {
+		if m, ok := s.bad.Get(key); ok && !servable && c.holds(m, now, epoch) {
+			if m.failure() {
 				s.n.failing++
 			} else {
 				s.n.negative++
@@ -74,9 +81,10 @@ func (c *Cache[K, V]) getSlow(ctx context.Context, s *shard[K, V], key K, notBef
 			return zero, m.err
 		}
 		f, err := c.joinLocked(ctx, s, key, now, epoch)
-		if servable && (err != nil || e.retry.wait > 0) {
-			// Nobody waits for a loader that is busy, or known to fail.
+		if servable && (err != nil || c.pending(e.retry) || usable && c.late(f, e)) {
+			// Nobody waits for a loader that is busy, or known to fail or to be slow.
 			v := e.value
+			e.used = now
 			s.n.stale++
 			s.mu.Unlock()
 			return v, nil //nolint:nilerr // the stale answer stands in for the error
@@ -90,13 +98,21 @@ func (c *Cache[K, V]) getSlow(ctx context.Context, s *shard[K, V], key K, notBef
 		if !again {
 			return v, err
 		}
+		since = epoch // what f found does not count, if it was begun before
 	}
 	return zero, fmt.Errorf("invalidated %d times while it was looked up: %w", maxRounds, ErrBusy)
 }
 
 // servable tells whether e may be answered while the loader fails.
-func (c *Cache[K, V]) servable(e *entry[V], now int64) bool {
+func (c *Cache[K, V]) servable(e *entry[K, V], now int64) bool {
 	return c.o.ServeAnyStale || now < e.staleUntil
+}
+
+// late tells whether e would still be fresh if the loader answered in time: it
+// is f that it waits for, begun before its time was over; or others' look-ups
+// are late.
+func (c *Cache[K, V]) late(f *flight[V], e *entry[K, V]) bool {
+	return f.started < e.freshUntil || c.troubled.Load()
 }
 
 // wait waits for f, for ctx, or, where a stale answer can be served instead,
@@ -130,9 +146,10 @@ func (c *Cache[K, V]) wait(
 	if !ok || !c.servable(e, c.now()) {
 		return v, true, nil
 	}
-	if e.retry.wait == 0 && s.flights[key] == f {
-		e.retry.wait = c.o.RetryMin // who comes next need not wait for f
+	if !c.pending(e.retry) && s.flights[key] == f {
+		e.retry = retry{wait: c.o.RetryMin, era: c.era.Load()} // who comes next need not wait for f
 	}
+	e.used = c.now()
 	s.n.stale++
 	return e.value, false, nil
 }
@@ -188,6 +205,8 @@ func (c *Cache[K, V]) land(s *shard[K, V], key K, f *flight[V], v V, err error) 
 	delete(s.flights, key)
 	s.n.loads[out]++
 	f.value, f.err = v, err
+	answered := out == outcomeOK || out == outcomeNotFound
+	c.troubled.Store(!answered || c.now()-f.started > int64(c.o.StaleWait))
 	switch out {
 	case outcomeOK:
 		c.storeLocked(s, key, f)
@@ -201,21 +220,20 @@ func (c *Cache[K, V]) land(s *shard[K, V], key K, f *flight[V], v V, err error) 
 }
 
 func (c *Cache[K, V]) storeLocked(s *shard[K, V], key K, f *flight[V]) {
-	ttl := c.o.TTL - rand.N(c.o.TTL/10+1) //nolint:gosec // jitter is no secret
-	e := entry[V]{
-		value: f.value, loaded: f.started, epoch: f.epoch,
-		freshUntil: f.started + int64(ttl),
-		staleUntil: f.started + int64(c.o.TTL) + int64(c.o.Stale),
-	}
 	s.bad.Remove(key)
 	// In place, where there is one: a refresh is not a use.
-	if old, ok := s.good.Peek(key); ok {
-		*old = e
-		return
+	e, refreshed := s.good.Peek(key)
+	if !refreshed {
+		e = &entry[K, V]{key: key, used: c.now(), index: -1}
 	}
-	if s.good.Add(key, &e) {
+	e.value, e.loaded, e.epoch, e.retry = f.value, f.started, f.epoch, retry{}
+	e.due = f.started + int64(c.o.refreshAfter())
+	e.freshUntil = f.started + int64(c.o.TTL)
+	e.staleUntil = e.freshUntil + int64(c.o.Stale)
+	if !refreshed && s.good.Add(key, e) {
 		s.n.evictions++
 	}
+	s.agenda.put(e, e.due)
 }
 
 func (c *Cache[K, V]) missLocked(s *shard[K, V], key K, m miss) {
@@ -233,12 +251,4 @@ func (c *Cache[K, V]) failedLocked(s *shard[K, V], key K, err error) {
 	}
 	m, _ := s.bad.Peek(key)
 	c.missLocked(s, key, miss{err: err, retry: c.next(m.retry)})
-}
-
-// next doubles a wait within its bounds. Up to a quarter of it is jitter, so
-// that many keys do not come back at once.
-func (c *Cache[K, V]) next(r retry) retry {
-	r.wait = min(max(2*r.wait, c.o.RetryMin), c.o.RetryMax)
-	r.at = c.now() + int64(r.wait-rand.N(r.wait/4+1)) //nolint:gosec // jitter is no secret
-	return r
 }

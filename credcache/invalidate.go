@@ -77,10 +77,11 @@ func (s *shard[K, V]) dropLocked(key K) (dropped V, ok bool) {
 	return dropped, ok
 }
 
-// ExpireAll ends the time of everything remembered: each key is looked up again
-// when it is next asked for, and a look-up that has begun before does not count
-// as fresh. Unlike InvalidateAll it leaves the answers to be served stale while
-// the loader fails, as long as they could have been without it.
+// ExpireAll says that everything remembered may be old: each key is looked up
+// again when it is next asked for, beside its use, and a look-up that has begun
+// before does not count. Nothing is forgotten: until it is looked up again, a
+// value serves as long as it could have without ExpireAll. Misses are not used
+// again.
 func (c *Cache[K, V]) ExpireAll() { c.epoch.Add(1) }
 
 // Refresh looks key up now if it is remembered, however fresh, and waits for

@@ -1,6 +1,7 @@
 package credcache
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"time"
@@ -23,8 +24,8 @@ type Options struct {
 	// MaxLoads is how many look-ups may run at once. Default 128.
 	MaxLoads int
 
-	// TTL is how long an answer is used without asking again, less a jitter of
-	// up to a tenth. Default 5m.
+	// TTL is how long an answer is used; from 7/10 of it on it is asked for again
+	// beside its use. Default 5m.
 	TTL time.Duration
 	// NegativeTTL is how long [ErrNotFound] is remembered. Default 5s.
 	NegativeTTL time.Duration
@@ -35,15 +36,16 @@ type Options struct {
 	// fails, as long as it is not evicted.
 	ServeAnyStale bool
 	// StaleWait is how long a caller who could be served a stale answer waits
-	// for the new one. Default 100ms.
+	// for the new one, where nothing is known of the loader. Default 100ms.
 	StaleWait time.Duration
 
 	// LoadTimeout is how long one look-up may take. Default 1s.
 	LoadTimeout time.Duration
-	// RetryMin and RetryMax bound the time between two look-ups of a key whose
+	// RetryMin and ErrorTTL bound the time between two look-ups of a key whose
 	// look-up failed: it doubles from failure to failure, with jitter. Within
-	// it callers get the stale answer or the last error. Defaults 100ms and 1s.
-	RetryMin, RetryMax time.Duration
+	// it callers get the stale answer or the last error. Defaults 100ms, or
+	// ErrorTTL where that is less, and 1s.
+	RetryMin, ErrorTTL time.Duration
 
 	// Registerer takes the metrics; nil: none.
 	Registerer prometheus.Registerer
@@ -85,8 +87,8 @@ func (o Options) withDefaults() (Options, error) {
 		{"Stale", &o.Stale, 0},
 		{"StaleWait", &o.StaleWait, 100 * time.Millisecond},
 		{"LoadTimeout", &o.LoadTimeout, time.Second},
-		{"RetryMin", &o.RetryMin, 100 * time.Millisecond},
-		{"RetryMax", &o.RetryMax, time.Second},
+		{"ErrorTTL", &o.ErrorTTL, time.Second},
+		{"RetryMin", &o.RetryMin, min(100*time.Millisecond, cmp.Or(o.ErrorTTL, time.Second))},
 	} {
 		if *f.value < 0 {
 			return o, fmt.Errorf("%s is %s, below zero", f.name, *f.value)
@@ -95,7 +97,7 @@ func (o Options) withDefaults() (Options, error) {
 			*f.value = f.def
 		}
 	}
-	o.RetryMax = max(o.RetryMax, o.RetryMin)
+	o.ErrorTTL = max(o.ErrorTTL, o.RetryMin)
 	if o.shards == 0 {
 		o.shards = shardsFor(min(o.Entries, o.NegativeEntries), runtime.GOMAXPROCS(0))
 	}

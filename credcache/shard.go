@@ -11,16 +11,18 @@ import (
 // for a few map operations at most.
 type shard[K comparable, V any] struct {
 	mu      sync.Mutex
-	good    *simplelru.LRU[K, *entry[V]]
+	good    *simplelru.LRU[K, *entry[K, V]]
 	bad     *simplelru.LRU[K, miss]
 	flights map[K]*flight[V]
+	agenda  agenda[K, V] // of entries in good
 	n       counts
 
 	_ [64]byte // keeps neighbours off this shard's cache line
 }
 
 func (s *shard[K, V]) init(entries, negative int) (err error) {
-	if s.good, err = simplelru.NewLRU[K, *entry[V]](entries, nil); err != nil {
+	forget := func(_ K, e *entry[K, V]) { s.agenda.drop(e) }
+	if s.good, err = simplelru.NewLRU(entries, forget); err != nil {
 		return err
 	}
 	if s.bad, err = simplelru.NewLRU[K, miss](negative, nil); err != nil {
@@ -31,40 +33,43 @@ func (s *shard[K, V]) init(entries, negative int) (err error) {
 }
 
 // entry is a remembered value. Instants are nanoseconds since the cache's start.
-type entry[V any] struct {
+type entry[K comparable, V any] struct {
+	key        K
 	value      V
 	loaded     int64 // when the look-up began
+	due        int64 // from when on it is looked up again beside its use
 	freshUntil int64
 	staleUntil int64
+	used       int64  // when a caller last got it
 	epoch      uint64 // in which the look-up began
 	retry      retry
+
+	at    int64 // when Run sees to it
+	index int   // in the agenda; -1: Run leaves it alone
 }
 
-func (e *entry[V]) fresh(now int64, epoch uint64) bool {
-	return now < e.freshUntil && e.epoch == epoch
-}
+// settled tells whether e is all that a caller needs: nothing is to be looked up
+// for it, not even beside its use.
+func (e *entry[K, V]) settled(now int64, epoch uint64) bool { return now < e.due && e.epoch == epoch }
 
 // retry is the memory of a failing loader: no look-up before at, and then the
-// next wait is twice as long. The zero retry is that of a loader that works.
+// next wait is twice as long. The zero retry is that of a loader that works, and
+// so is one of before the last [Cache.Recovered].
 type retry struct {
 	at   int64
 	wait time.Duration
+	era  uint64
 }
 
-// miss is a remembered error: [ErrNotFound], or a failure if its retry is set.
+// miss is a remembered error: [ErrNotFound], or a failure.
 type miss struct {
 	err   error
 	until int64
 	epoch uint64
-	retry retry
+	retry retry // of a failure alone
 }
 
-func (m miss) valid(now int64, epoch uint64) bool {
-	if m.retry.wait > 0 {
-		return now < m.retry.at
-	}
-	return now < m.until && m.epoch == epoch
-}
+func (m miss) failure() bool { return m.retry.wait > 0 }
 
 // counts are the shard's share of the metrics: plain numbers under its lock, so
 // that counting a hit costs no shared cache line.
