@@ -40,6 +40,9 @@ type Backend struct {
 	Auth string `yaml:"auth" default:"required" enum:"required,none"`
 	// What becomes of the caller's credential: pass sends it on as metadata app and token (zRPC's way), drop does not.
 	Credentials string `yaml:"credentials" default:"pass" enum:"pass,drop"`
+	// What it is told of who calls, as metadata that no caller can set: app is x-rpcgate-app, token_id
+	// x-rpcgate-token-id, scopes x-rpcgate-scopes, what app and token may call. [] tells it nothing.
+	Identity []string `yaml:"identity" default:"app,token_id,scopes" enum:"app,token_id,scopes"`
 	// How its JSON looks.
 	JSON JSON `yaml:"json"`
 	// How errors of its JSON routes look; empty: as http.errors says.

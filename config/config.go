@@ -42,6 +42,9 @@ type Config struct {
 	// (x-rpcgate-endpoint): off, attempts, or endpoint for both. An endpoint's address says something of the network
 	// behind the gateway.
 	CallInfo string `yaml:"call_info" default:"off" enum:"off,attempts,endpoint"`
+	// Headers that go on to every backend under their own name, whichever protocol they came by, beside the trace context
+	// (traceparent, tracestate, baggage), which always does.
+	ContextHeaders []string `yaml:"context_headers"`
 	// When the gateway sheds calls.
 	Overload Overload `yaml:"overload"`
 	// What apps may use.

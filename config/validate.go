@@ -79,6 +79,7 @@ func (v *validator) config(c *Config) {
 	v.kubernetes(&c.Kubernetes)
 	v.auth(c)
 	v.register(c)
+	v.contextHeaders(c.ContextHeaders, "context_headers")
 	v.overload(&c.Overload, "overload")
 	v.usage(&c.Usage)
 	v.metrics(&c.Metrics)

@@ -48,6 +48,7 @@ func (v *validator) backend(b *Backend, section string) {
 		}
 	}
 	v.clientTLS(b.TLS, section+".tls")
+	v.unique(b.Identity, section+".identity")
 	v.descriptors(b, section)
 	v.services(b, section)
 	v.timeouts(b, section)
