@@ -19,6 +19,8 @@ const modulePath = "github.com/rpcgate/rpcgate"
 const graph = `
 config            <-
                      # a leaf: every room takes its part of it, so that it can know none of them
+config/gozero     <-
+                     # another gateway's file becomes text for config to read; it needs none of config's types for that
 credcache         <-
                      # does not know what it caches; limits and settings come as plain options
 auth/scope        <-
@@ -61,7 +63,7 @@ gateway/wire      <-
                      # framing and protocol texts are readers, writers and bytes
 gateway           <- auth auth/scope config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
-cmd/gateway       <- auth config discovery examples/shop/shopserver gateway gateway/wire openapi routes rpcproxy rpcproxy/balancer telemetry
+cmd/gateway       <- auth config config/gozero discovery examples/shop/shopserver gateway gateway/wire openapi routes rpcproxy rpcproxy/balancer telemetry
                      # wires everything; the shop is there for 'gateway demo'
 
 examples/shop/shoppb     <-
