@@ -110,8 +110,8 @@ func (c *conversion) note(line int, key, format string, args ...any) {
 	c.notes = append(c.notes, Note{line, key, fmt.Sprintf(format, args...)})
 }
 
-func (c *conversion) fault(line int, key, format string, args ...any) {
-	c.faults = append(c.faults, fmt.Errorf("line %d: %s: %s", line, key, fmt.Sprintf(format, args...)))
+func (c *conversion) fault(line int, key, text string) {
+	c.faults = append(c.faults, fmt.Errorf("line %d: %s: %s", line, key, text))
 }
 
 // write makes the file, the notes at its head.

@@ -52,13 +52,13 @@ func (c *conversion) route(s *section, backend string) (route, bool) {
 		r.HTTP.Custom = &customRule{verb, template}
 	}
 	if r.HTTP.Body == "*" {
-		c.bodyAndQuery(s)
+		c.bodyAndQuery()
 	}
 	return r, true
 }
 
 // bodyAndQuery notes once what is different for routes with a body.
-func (c *conversion) bodyAndQuery(s *section) {
+func (c *conversion) bodyAndQuery() {
 	const text = "The query of a request with a body is not read here, with go-zero it goes before the body's fields."
 	for _, n := range c.notes {
 		if n.Text == text {
