@@ -20,6 +20,7 @@ const (
 	GRPCFloor   = "grpc-floor"   // a grpc-go raw pass-through
 	Vanguard    = "vanguard"     // connectrpc.com/vanguard before a reverse proxy
 	H2Proxy     = "h2-proxy"     // net/http's reverse proxy over HTTP/2
+	Load        = "load"         // LoadService, whose calls say how much they cost
 )
 
 // Serve serves the kind of peer on the listener, in front of the backend where
@@ -28,6 +29,8 @@ func Serve(kind string, lis net.Listener, backend string) error {
 	switch kind {
 	case Backend:
 		return serveBackend(lis)
+	case Load:
+		return serveLoad(lis)
 	case Vanguard:
 		return serveVanguard(lis, backend)
 	case H2Proxy:
