@@ -81,12 +81,16 @@ type GoZero struct {
 type CredentialCache struct {
 	// How many tokens are remembered.
 	Entries int `yaml:"entries" default:"65536" min:"1"`
-	// How long an answer is used without asking again, less a jitter of up to a tenth.
+	// How long an answer is used. From 7/10 of it on Redis is asked again beside its use.
 	TTL time.Duration `yaml:"ttl" default:"5m" min:"1ms"`
 	// How many unknown tokens are remembered, apart from the known ones.
 	NegativeEntries int `yaml:"negative_entries" default:"8192" min:"1"`
 	// How long an unknown token is remembered as such.
 	NegativeTTL time.Duration `yaml:"negative_ttl" default:"5s" min:"1ms"`
+	// How long it is remembered that Redis could not be asked for a token that is not known, at most: a failure
+	// that follows others counts for that long, the first one for 100ms. Who comes in that time is refused with
+	// UNAVAILABLE at once.
+	ErrorTTL time.Duration `yaml:"error_ttl" default:"1s" min:"1ms"`
 	// How long past its TTL an answer still serves while Redis cannot be asked.
 	Stale time.Duration `yaml:"stale" default:"10m"`
 	// How long one look-up may take.

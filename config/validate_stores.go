@@ -8,7 +8,7 @@ import (
 
 func (v *validator) redis(c *Config) {
 	r := c.Redis
-	if len(r.Addresses) == 0 && needsRedis(c) {
+	if len(r.Addresses) == 0 && c.NeedsRedis() {
 		v.missing("redis", "needs addresses: calls need a credential, and Redis holds the tokens")
 	}
 	v.addresses(r.Addresses, "redis.addresses", dialAddress)
@@ -46,8 +46,8 @@ func (v *validator) redis(c *Config) {
 	v.clientTLS(r.TLS, "redis.tls")
 }
 
-// needsRedis tells whether some call may need a credential.
-func needsRedis(c *Config) bool {
+// NeedsRedis tells whether some call may need a credential.
+func (c *Config) NeedsRedis() bool {
 	return slices.ContainsFunc(c.Backends, func(b Backend) bool { return b.Auth == "required" }) ||
 		slices.ContainsFunc(c.Routes, func(r Route) bool { return r.Auth == "required" })
 }
