@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,10 +16,6 @@ import (
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/openapi/page"
 )
-
-// readiness is what /readyz tells: off before the start is over and from the
-// first moment of the stop.
-type readiness struct{ on atomic.Bool }
 
 // newAdminServer makes the operators' server: metrics, health, profiles, the
 // backends and their breakers, the documentation of the routes. It authenticates
@@ -76,25 +71,6 @@ func withChannelz(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// serveReady answers 200 while the gateway takes calls. Backends are told
-// beside it, for people: a sick backend must not take the gateway out of
-// service for the others.
-func (g *Gateway) serveReady(w http.ResponseWriter, _ *http.Request) {
-	backends := g.current().backends
-	answer := struct {
-		Ready    bool            `json:"ready"`
-		Backends map[string]bool `json:"backends"`
-	}{g.ready.on.Load(), make(map[string]bool, len(backends))}
-	for name, b := range backends {
-		answer.Backends[name] = b.Healthy()
-	}
-	code := http.StatusOK
-	if !answer.Ready {
-		code = http.StatusServiceUnavailable
-	}
-	writeJSON(w, code, answer)
 }
 
 func writeJSON(w http.ResponseWriter, code int, v any) {

@@ -25,6 +25,7 @@ type Deps struct {
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer // what /metrics shows
+	Store      func() StoreState   // of the Verifier's store; nil: there is none
 }
 
 // Gateway is the edge with everything behind it.
@@ -32,7 +33,8 @@ type Gateway struct {
 	cfg      *config.Config
 	log      *slog.Logger
 	verifier Verifier
-	begin    generation // what Run begins with
+	store    func() StoreState // nil: none
+	begin    generation        // what Run begins with
 
 	calls         *telemetry.Calls
 	unroutedCalls *observers
@@ -56,7 +58,7 @@ type Gateway struct {
 // New makes a gateway of a validated config. It opens no port: Run does.
 func New(cfg *config.Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
-		cfg: cfg, log: d.Logger, verifier: d.Verifier, begin: generation{cfg: cfg, backends: d.Backends},
+		cfg: cfg, log: d.Logger, verifier: d.Verifier, store: d.Store, begin: generation{cfg: cfg, backends: d.Backends},
 		calls:        telemetry.NewCalls(d.Registerer),
 		authOutcomes: telemetry.NewAuth(d.Registerer),
 		accessLog:    telemetry.NewAccessLog(d.Logger, cfg.Log),

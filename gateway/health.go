@@ -47,8 +47,12 @@ type healthWatch struct {
 
 func (w healthWatch) Context() context.Context { return w.ctx }
 
-// healthInterval is how old the health service's view of a backend may be.
-const healthInterval = time.Second
+// healthInterval is how old the health service's view of a backend may be, and
+// soonInterval, of a gateway that does not take calls yet.
+const (
+	healthInterval = time.Second
+	soonInterval   = 100 * time.Millisecond
+)
 
 // watchHealth keeps the standard gRPC health service: "" is the gateway, a
 // backend's services are known by their full names.
@@ -65,7 +69,12 @@ func (g *Gateway) watchHealth(ctx context.Context) {
 			g.health.SetServingStatus(service, status)
 			g.health.told[service] = true
 		}
-		if !sleep(ctx, healthInterval) {
+		interval, status := healthInterval, healthpb.HealthCheckResponse_SERVING
+		if !g.takesCalls() {
+			interval, status = soonInterval, healthpb.HealthCheckResponse_NOT_SERVING
+		}
+		g.health.SetServingStatus("", status)
+		if !sleep(ctx, interval) {
 			return
 		}
 	}
