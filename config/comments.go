@@ -11,7 +11,7 @@ import (
 
 // sources are the files with the types: their comments are the reference.
 //
-//go:embed backend.go balancer.go config.go discovery.go ejection.go guessing.go headers.go limits.go listen.go metrics.go outcome.go overload.go retry.go route.go stores.go usage.go
+//go:embed admin.go backend.go balancer.go config.go discovery.go ejection.go guessing.go headers.go limits.go listen.go metrics.go outcome.go overload.go retry.go route.go stores.go usage.go
 var sources embed.FS
 
 // comments reads the types' comments: "Backend" and "Backend.Name" to text,

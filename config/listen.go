@@ -109,14 +109,6 @@ type ServerKeepalive struct {
 	MaxConnectionAgeGrace time.Duration `yaml:"max_connection_age_grace" default:"1m"`
 }
 
-// Admin is the port for operators.
-type Admin struct {
-	// host:port to listen on; `off` for none. It has no authentication: keep it private.
-	Address string `yaml:"address" default:"127.0.0.1:9091"`
-	// Serve /debug/pprof and gRPC channelz.
-	Debug bool `yaml:"debug" default:"true"`
-}
-
 // ServerTLS is the identity of a listener.
 type ServerTLS struct {
 	// PEM file with the certificate chain. Read again when it changes on disk.

@@ -120,6 +120,12 @@ func (v *validator) readSecrets(section reflect.Value, path string) {
 			v.readSecrets(value, key)
 			continue
 		}
+		if value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Struct {
+			for i := range value.Len() {
+				v.readSecrets(value.Index(i), indexPath(key, i))
+			}
+			continue
+		}
 		from := section.FieldByName(f.Name + "File")
 		if f.Type != secretType || !from.IsValid() || from.String() == "" {
 			continue

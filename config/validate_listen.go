@@ -31,6 +31,7 @@ func (v *validator) listeners(c *Config) {
 	}
 	v.serverTLS(c.HTTP.TLS, "http.tls")
 	v.serverTLS(c.GRPC.TLS, "grpc.tls")
+	v.admin(&c.Admin, "admin")
 	for i, block := range c.HTTP.TrustedProxies {
 		key := indexPath("http.trusted_proxies", i)
 		if !isBlock(block) {

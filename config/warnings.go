@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,9 +11,7 @@ import (
 // valid configuration; now is for certificates that have ended.
 func (c *Config) Warnings(now time.Time) Faults {
 	v := &validator{source: c.source}
-	if host, _, err := net.SplitHostPort(c.Admin.Address); err == nil && !isLoopback(host) {
-		v.fault("admin.address", "the admin port asks for no credential and is open to other machines: keep it on a private network")
-	}
+	v.warnAdmin(&c.Admin, "admin", now)
 	for i, block := range c.HTTP.TrustedProxies {
 		if p, err := netip.ParsePrefix(block); err == nil && p.Bits() == 0 {
 			v.fault(indexPath("http.trusted_proxies", i), "every caller is a trusted proxy, and may claim any address")

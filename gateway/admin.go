@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
@@ -18,9 +20,9 @@ import (
 )
 
 // newAdminServer makes the operators' server: metrics, health, profiles, the
-// backends and their breakers, the documentation of the routes. It authenticates
-// nobody; the config says to keep it private.
-func newAdminServer(g *Gateway, cfg config.Admin, metrics prometheus.Gatherer, log *slog.Logger) (*http.Server, error) {
+// backends and their breakers, the documentation of the routes, and services.
+// Without operators it authenticates nobody; the config says to keep it private.
+func newAdminServer(g *Gateway, cfg config.Admin, services *AdminServices, metrics prometheus.Gatherer, log *slog.Logger) (*http.Server, error) {
 	mux := http.NewServeMux()
 	docs, err := newAdminDocs(g)
 	if err != nil {
@@ -38,13 +40,20 @@ func newAdminServer(g *Gateway, cfg config.Admin, metrics prometheus.Gatherer, l
 	mux.HandleFunc("GET /readyz", g.serveReady)
 	mux.HandleFunc("GET /backends", g.serveBackends)
 	mux.HandleFunc("GET /backends/{name}", g.serveBackend)
-	mux.HandleFunc("POST /backends/{name}/breakers", g.serveBreakerOrder)
+	mux.HandleFunc("POST /backends/{name}/breakers", g.operated(false, g.serveBreakerOrder))
 	if cfg.Debug {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("GET /debug/pprof/", g.operated(true, pprof.Index))
+		mux.HandleFunc("GET /debug/pprof/cmdline", g.operated(true, pprof.Cmdline))
+		mux.HandleFunc("GET /debug/pprof/profile", g.operated(true, pprof.Profile))
+		mux.HandleFunc("GET /debug/pprof/symbol", g.operated(true, pprof.Symbol))
+		mux.HandleFunc("GET /debug/pprof/trace", g.operated(true, pprof.Trace))
+	}
+	if services != nil && g.operators != nil {
+		edge, err := newAdminEdge(g, services, g.operators)
+		if err != nil {
+			return nil, err
+		}
+		edge.register(mux)
 	}
 	srv := &http.Server{
 		Handler:           mux,
@@ -54,20 +63,35 @@ func newAdminServer(g *Gateway, cfg config.Admin, metrics prometheus.Gatherer, l
 	}
 	srv.Protocols.SetHTTP1(true)
 	if cfg.Debug {
+		srv.Handler = withChannelz(mux, g.operated)
+	}
+	if cfg.TLS == nil {
 		srv.Protocols.SetUnencryptedHTTP2(true)
-		srv.Handler = withChannelz(mux)
+		return srv, nil
+	}
+	srv.Protocols.SetHTTP2(true)
+	if srv.TLSConfig, err = serverTLS(cfg.TLS, log); err != nil {
+		return nil, fmt.Errorf("admin.tls: %w", err)
+	}
+	if cfg.TLS.ClientCAFile != "" {
+		// Who has none may still ask for health and metrics.
+		srv.TLSConfig.ClientAuth = tls.VerifyClientCertIfGiven
 	}
 	return srv, nil
 }
 
-// withChannelz serves gRPC's channelz beside next, on the same port.
-func withChannelz(next http.Handler) http.Handler {
+// withChannelz serves gRPC's channelz beside next, on the same port, and with it
+// what gRPC says of services that there are not.
+func withChannelz(next *http.ServeMux, guard func(reads bool, h http.HandlerFunc) http.HandlerFunc) http.Handler {
 	srv := grpc.NewServer()
 	channelz.RegisterChannelzServiceToServer(srv)
+	guarded := guard(true, srv.ServeHTTP)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-			srv.ServeHTTP(w, r)
-			return
+			if _, pattern := next.Handler(r); pattern == "" {
+				guarded(w, r)
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -58,6 +58,9 @@ func (g *Gateway) serveBreakerOrder(w http.ResponseWriter, r *http.Request) {
 		writeAdminError(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	if g.operators != nil {
+		sent.By = g.operators.Name(r.Context())
+	}
 	order, err := sent.compile(r.RemoteAddr)
 	if err != nil {
 		writeAdminError(w, http.StatusBadRequest, err.Error())

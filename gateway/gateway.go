@@ -26,6 +26,9 @@ type Deps struct {
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer // what /metrics shows
 	Store      func() StoreState   // of the Verifier's store; nil: there is none
+	// Who may use the admin port; nil: everybody, and there are no AdminServices.
+	Operators     Operators
+	AdminServices *AdminServices // nil: none
 }
 
 // Gateway is the edge with everything behind it.
@@ -35,6 +38,8 @@ type Gateway struct {
 	verifier Verifier
 	store    func() StoreState // nil: none
 	begin    generation        // what Run begins with
+
+	operators Operators // nil: the admin port is open
 
 	calls         *telemetry.Calls
 	unroutedCalls *observers
@@ -58,7 +63,7 @@ type Gateway struct {
 // New makes a gateway of a validated config. It opens no port: Run does.
 func New(cfg *config.Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
-		cfg: cfg, log: d.Logger, verifier: d.Verifier, store: d.Store, begin: generation{cfg: cfg, backends: d.Backends},
+		cfg: cfg, log: d.Logger, verifier: d.Verifier, store: d.Store, operators: d.Operators, begin: generation{cfg: cfg, backends: d.Backends},
 		calls:        telemetry.NewCalls(d.Registerer),
 		authOutcomes: telemetry.NewAuth(d.Registerer),
 		accessLog:    telemetry.NewAccessLog(d.Logger, cfg.Log),
@@ -71,7 +76,7 @@ func New(cfg *config.Config, d Deps) (*Gateway, error) {
 	if err := g.begin.complete(); err != nil {
 		return nil, err
 	}
-	if err := g.newServers(d.Gatherer); err != nil {
+	if err := g.newServers(d.AdminServices, d.Gatherer); err != nil {
 		return nil, err
 	}
 	return g, nil

@@ -35,7 +35,7 @@ type server struct {
 
 // newServers makes the servers that the config asks for, the operators' last:
 // it is drained last, so that the drain itself can be watched.
-func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
+func (g *Gateway) newServers(services *AdminServices, metrics prometheus.Gatherer) error {
 	if g.cfg.HTTP.Address != config.Off {
 		front, err := newHTTPFront(g, g.cfg.HTTP)
 		if err != nil {
@@ -56,7 +56,7 @@ func (g *Gateway) newServers(metrics prometheus.Gatherer) error {
 		g.servers = append(g.servers, grpcServer(g.cfg.GRPC.Address, srv))
 	}
 	if g.cfg.Admin.Address != config.Off {
-		srv, err := newAdminServer(g, g.cfg.Admin, metrics, g.log)
+		srv, err := newAdminServer(g, g.cfg.Admin, services, metrics, g.log)
 		if err != nil {
 			return err
 		}

@@ -95,6 +95,35 @@ func CompileProto(ctx context.Context, src config.ProtoSources) (*Descriptors, e
 	if err != nil {
 		return nil, fmt.Errorf("compile proto sources: %w", err)
 	}
+	files := make([]protoreflect.FileDescriptor, len(compiled))
+	for i, f := range compiled {
+		files[i] = f
+	}
+	protos, err := withImports(files)
+	if err != nil {
+		return nil, err
+	}
+	return newDescriptors(protos, func(s protoreflect.ServiceDescriptor) bool {
+		return slices.Contains(src.Files, s.ParentFile().Path())
+	}, true)
+}
+
+// Linked makes descriptors of files that are linked into this program, which
+// generated code has without comments. The services are those of the files
+// named, not those of their imports.
+func Linked(files ...protoreflect.FileDescriptor) (*Descriptors, error) {
+	protos, err := withImports(files)
+	if err != nil {
+		return nil, err
+	}
+	return newDescriptors(protos, func(s protoreflect.ServiceDescriptor) bool {
+		return slices.ContainsFunc(files, func(f protoreflect.FileDescriptor) bool { return f.Path() == s.ParentFile().Path() })
+	}, true)
+}
+
+// withImports gives files, and all that they import, as they would have come
+// over the wire.
+func withImports(files []protoreflect.FileDescriptor) ([]*descriptorpb.FileDescriptorProto, error) {
 	var protos []*descriptorpb.FileDescriptorProto
 	seen := make(map[string]bool)
 	var add func(f protoreflect.FileDescriptor) error
@@ -115,14 +144,12 @@ func CompileProto(ctx context.Context, src config.ProtoSources) (*Descriptors, e
 		}
 		return nil
 	}
-	for _, f := range compiled {
+	for _, f := range files {
 		if err := add(f); err != nil {
 			return nil, err
 		}
 	}
-	return newDescriptors(protos, func(s protoreflect.ServiceDescriptor) bool {
-		return slices.Contains(src.Files, s.ParentFile().Path())
-	}, true)
+	return protos, nil
 }
 
 func resolveBuiltin(path string) (protocompile.SearchResult, error) {

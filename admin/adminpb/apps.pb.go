@@ -766,12 +766,12 @@ const file_rpcgate_admin_v1_apps_proto_rawDesc = "" +
 	"\x10ResumeAppRequest\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\"$\n" +
 	"\x10DeleteAppRequest\x12\x10\n" +
-	"\x03app\x18\x01 \x01(\tR\x03app2\xf4\x05\n" +
+	"\x03app\x18\x01 \x01(\tR\x03app2\xfa\x05\n" +
 	"\n" +
 	"AppService\x12c\n" +
-	"\tCreateApp\x12\".rpcgate.admin.v1.CreateAppRequest\x1a\x15.rpcgate.admin.v1.App\"\x1b\x82\xd3\xe4\x93\x02\x15:\x03app\"\x0e/admin/v1/apps\x12^\n" +
-	"\x06GetApp\x12\x1f.rpcgate.admin.v1.GetAppRequest\x1a\x15.rpcgate.admin.v1.App\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/admin/v1/apps/{app}\x12i\n" +
-	"\bListApps\x12!.rpcgate.admin.v1.ListAppsRequest\x1a\".rpcgate.admin.v1.ListAppsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/admin/v1/apps\x12l\n" +
+	"\tCreateApp\x12\".rpcgate.admin.v1.CreateAppRequest\x1a\x15.rpcgate.admin.v1.App\"\x1b\x82\xd3\xe4\x93\x02\x15:\x03app\"\x0e/admin/v1/apps\x12a\n" +
+	"\x06GetApp\x12\x1f.rpcgate.admin.v1.GetAppRequest\x1a\x15.rpcgate.admin.v1.App\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/admin/v1/apps/{app}\x90\x02\x01\x12l\n" +
+	"\bListApps\x12!.rpcgate.admin.v1.ListAppsRequest\x1a\".rpcgate.admin.v1.ListAppsResponse\"\x19\x82\xd3\xe4\x93\x02\x10\x12\x0e/admin/v1/apps\x90\x02\x01\x12l\n" +
 	"\tUpdateApp\x12\".rpcgate.admin.v1.UpdateAppRequest\x1a\x15.rpcgate.admin.v1.App\"$\x82\xd3\xe4\x93\x02\x1e:\x03app2\x17/admin/v1/apps/{app.id}\x12q\n" +
 	"\n" +
 	"SuspendApp\x12#.rpcgate.admin.v1.SuspendAppRequest\x1a\x15.rpcgate.admin.v1.App\"'\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/admin/v1/apps/{app}:suspend\x12n\n" +

@@ -981,13 +981,13 @@ const file_rpcgate_admin_v1_tokens_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05valid\x18\x02 \x01(\bR\x05valid\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\amissing\x18\x04 \x01(\bR\amissing2\xa1\b\n" +
+	"\amissing\x18\x04 \x01(\bR\amissing2\xa7\b\n" +
 	"\fTokenService\x12x\n" +
 	"\n" +
-	"IssueToken\x12#.rpcgate.admin.v1.IssueTokenRequest\x1a\x1d.rpcgate.admin.v1.IssuedToken\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/admin/v1/apps/{app}/tokens\x12p\n" +
-	"\bGetToken\x12!.rpcgate.admin.v1.GetTokenRequest\x1a\x17.rpcgate.admin.v1.Token\"(\x82\xd3\xe4\x93\x02\"\x12 /admin/v1/apps/{app}/tokens/{id}\x12\x90\x01\n" +
+	"IssueToken\x12#.rpcgate.admin.v1.IssueTokenRequest\x1a\x1d.rpcgate.admin.v1.IssuedToken\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/admin/v1/apps/{app}/tokens\x12s\n" +
+	"\bGetToken\x12!.rpcgate.admin.v1.GetTokenRequest\x1a\x17.rpcgate.admin.v1.Token\"+\x82\xd3\xe4\x93\x02\"\x12 /admin/v1/apps/{app}/tokens/{id}\x90\x02\x01\x12\x93\x01\n" +
 	"\n" +
-	"ListTokens\x12#.rpcgate.admin.v1.ListTokensRequest\x1a$.rpcgate.admin.v1.ListTokensResponse\"7\x82\xd3\xe4\x93\x021Z\x12\x12\x10/admin/v1/tokens\x12\x1b/admin/v1/apps/{app}/tokens\x12\x89\x01\n" +
+	"ListTokens\x12#.rpcgate.admin.v1.ListTokensRequest\x1a$.rpcgate.admin.v1.ListTokensResponse\":\x82\xd3\xe4\x93\x021Z\x12\x12\x10/admin/v1/tokens\x12\x1b/admin/v1/apps/{app}/tokens\x90\x02\x01\x12\x89\x01\n" +
 	"\vUpdateToken\x12$.rpcgate.admin.v1.UpdateTokenRequest\x1a\x17.rpcgate.admin.v1.Token\";\x82\xd3\xe4\x93\x025:\x05token2,/admin/v1/apps/{token.app}/tokens/{token.id}\x12\x86\x01\n" +
 	"\vRotateToken\x12$.rpcgate.admin.v1.RotateTokenRequest\x1a\x1d.rpcgate.admin.v1.IssuedToken\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/admin/v1/apps/{app}/tokens/{id}:rotate\x12\x7f\n" +
 	"\vRevokeToken\x12$.rpcgate.admin.v1.RevokeTokenRequest\x1a\x16.google.protobuf.Empty\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/admin/v1/apps/{app}/tokens/{id}:revoke\x12|\n" +

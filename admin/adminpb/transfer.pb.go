@@ -188,9 +188,9 @@ const file_rpcgate_admin_v1_transfer_proto_rawDesc = "" +
 	"\x15ImportRecordsResponse\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\x03R\acreated\x12\x1a\n" +
 	"\breplaced\x18\x02 \x01(\x03R\breplaced\x12\x12\n" +
-	"\x04kept\x18\x03 \x01(\x03R\x04kept2\x8f\x02\n" +
-	"\x0fTransferService\x12m\n" +
-	"\rExportRecords\x12&.rpcgate.admin.v1.ExportRecordsRequest\x1a\x17.google.protobuf.Struct\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/admin/v1/records0\x01\x12\x8c\x01\n" +
+	"\x04kept\x18\x03 \x01(\x03R\x04kept2\x92\x02\n" +
+	"\x0fTransferService\x12p\n" +
+	"\rExportRecords\x12&.rpcgate.admin.v1.ExportRecordsRequest\x1a\x17.google.protobuf.Struct\"\x1c\x82\xd3\xe4\x93\x02\x13\x12\x11/admin/v1/records\x90\x02\x010\x01\x12\x8c\x01\n" +
 	"\rImportRecords\x12&.rpcgate.admin.v1.ImportRecordsRequest\x1a'.rpcgate.admin.v1.ImportRecordsResponse\"(\x82\xd3\xe4\x93\x02\":\x06record\"\x18/admin/v1/records:import(\x01B2Z0github.com/rpcgate/rpcgate/admin/adminpb;adminpbb\x06proto3"
 
 var (

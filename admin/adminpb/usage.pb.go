@@ -245,9 +245,9 @@ const file_rpcgate_admin_v1_usage_proto_rawDesc = "" +
 	"\x05calls\x18\x04 \x01(\x03R\x05calls\x12\x16\n" +
 	"\x06errors\x18\x05 \x01(\x03R\x06errors\x12\x19\n" +
 	"\bbytes_in\x18\x06 \x01(\x03R\abytesIn\x12\x1b\n" +
-	"\tbytes_out\x18\a \x01(\x03R\bbytesOut2\x88\x01\n" +
-	"\fUsageService\x12x\n" +
-	"\tListUsage\x12\".rpcgate.admin.v1.ListUsageRequest\x1a#.rpcgate.admin.v1.ListUsageResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/admin/v1/apps/{app}/usageB2Z0github.com/rpcgate/rpcgate/admin/adminpb;adminpbb\x06proto3"
+	"\tbytes_out\x18\a \x01(\x03R\bbytesOut2\x8b\x01\n" +
+	"\fUsageService\x12{\n" +
+	"\tListUsage\x12\".rpcgate.admin.v1.ListUsageRequest\x1a#.rpcgate.admin.v1.ListUsageResponse\"%\x82\xd3\xe4\x93\x02\x1c\x12\x1a/admin/v1/apps/{app}/usage\x90\x02\x01B2Z0github.com/rpcgate/rpcgate/admin/adminpb;adminpbb\x06proto3"
 
 var (
 	file_rpcgate_admin_v1_usage_proto_rawDescOnce sync.Once
