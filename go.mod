@@ -38,6 +38,8 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
+require github.com/go-redis/redis_rate/v10 v10.0.1
+
 require (
 	cel.dev/expr v0.25.3 // indirect
 	cloud.google.com/go/compute/metadata v0.9.0 // indirect

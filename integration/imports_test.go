@@ -25,10 +25,14 @@ credcache         <-
                      # does not know what it caches; limits and settings come as plain options
 auth/scope        <-
                      # patterns of methods and routes, as text: it knows no app, no token, no route table
-auth              <- auth/scope config credcache
+auth/tenant       <- auth/scope config
+                     # records in Redis and what changes them; who presents a credential is not its business
+auth              <- auth/scope auth/tenant config credcache
                      # credentials and tokens; who may call is not where it goes
 limits            <- config
                      # pure decisions: which call goes on; it knows no route, no backend, no clock
+limits/shared     <- auth/tenant config limits
+                     # what gateways share by Redis; what is decided of it is limits'
 limits/load       <-
                      # measures this process; what is made of it is not its business
 routes/template   <-
@@ -63,7 +67,7 @@ gateway/wire      <-
                      # framing and protocol texts are readers, writers and bytes
 gateway           <- auth auth/scope config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
-cmd/gateway       <- auth config config/gozero discovery examples/shop/shopserver gateway gateway/wire openapi routes rpcproxy rpcproxy/balancer telemetry
+cmd/gateway       <- auth auth/tenant config config/gozero discovery examples/shop/shopserver gateway gateway/wire openapi routes rpcproxy rpcproxy/balancer telemetry
                      # wires everything; the shop is there for 'gateway demo'
 
 examples/shop/shoppb     <-
