@@ -79,6 +79,7 @@ func (o *outbound) fill(c *Call) *rpcproxy.Request {
 	r.Served = &c.out.served
 	if c.Principal != nil {
 		r.Revocable = c.Principal
+	r.Tenant = c.ticket.Tenant()
 		r.Credential = rpcproxy.Credential{App: c.Principal.App, TokenID: c.Principal.TokenID, Token: c.Credential.Token}
 	}
 	return r

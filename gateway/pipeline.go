@@ -47,7 +47,10 @@ func (g *Gateway) pipeline(r *routes.Route, dispatch Handler) Handler {
 		steps = append(steps, authenticate(g.verifier, g.authOutcomes))
 	}
 	if g.shedder != nil {
-		steps = append(steps, g.shedder.admit(priority))
+		steps = append(steps, g.shedder.admit())
+	}
+	if !r.AuthNone {
+		steps = append(steps, authorize(r))
 	}
 	steps = append(steps, checkRequest, tellHow(parseCallInfo(g.cfg.CallInfo), g.calls.BindOutcomes(r.Backend, r.Label)))
 	return chain(dispatch, steps...)

@@ -58,20 +58,29 @@ func (s *shedder) enter(p limits.Priority) step {
 // admit is the step after authentication, where it is known for sure whose call
 // it is: fairness by what a caller claims to be would let anybody use up an app's
 // share in its name.
-func (s *shedder) admit(p limits.Priority) step {
+func (s *shedder) admit() step {
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) error {
-			app := ""
-			if c.Principal != nil {
-				app = c.Principal.App
-			}
-			if v := c.ticket.Verify(app); v != limits.Admitted {
+			if v := c.ticket.Verify(c.app()); v != limits.Admitted {
 				c.ticket.Leave()
-				return s.shed(ctx, v, p)
+				return s.shed(ctx, v, c.ticket.Priority())
 			}
 			return next(ctx, c)
 		}
 	}
+}
+
+// app is what limits know of the call's app.
+func (c *Call) app() limits.App {
+	p := c.Principal
+	if p == nil {
+		return limits.App{}
+	}
+	a := limits.App{ID: p.App, Weight: p.Weight}
+	if p.Priority != "" {
+		a.Raise = limits.Raise(p.Priority)
+	}
+	return a
 }
 
 // shed refuses a call, which must have left.

@@ -27,7 +27,7 @@ const Tick = 100 * time.Millisecond
 // "Overload Control for Scaling WeChat Microservices", SoCC 2018): down by a
 // twentieth while there is overload, up by a little while there is none. Who is
 // among them is decided by priority first and then, within the priority where
-// there is not enough for all, by a share that is the same for each app, as in
+// there is not enough for all, by a share that goes by each app's weight, as in
 // CSFQ (Stoica, Shenker and Zhang, "Core-Stateless Fair Queueing", SIGCOMM 1998):
 // who sends less than the share loses nothing.
 //
@@ -72,8 +72,9 @@ type admission struct {
 
 // demand is what calls of one cell and priority come at.
 type demand struct {
-	rate float64
-	cell *cell
+	rate   float64
+	weight float64
+	cell   *cell
 }
 
 func (a *admission) init(cfg config.Overload) {
@@ -164,7 +165,8 @@ func (a *admission) share(o *Overload) (demanded float64) {
 		sum := 0.0
 		for i := range o.cells {
 			if rate := a.rates[i][p]; rate > 0 {
-				a.demands = append(a.demands, demand{rate, &o.cells[i]})
+				weight := float64(max(o.cells[i].weight.Load(), 1))
+				a.demands = append(a.demands, demand{rate, weight, &o.cells[i]})
 				sum += rate
 			} else {
 				o.cells[i].admit[p].Store(math.MaxUint32) // who comes now has had nothing
@@ -177,8 +179,8 @@ func (a *admission) share(o *Overload) (demanded float64) {
 		fair := fairShare(a.demands, left)
 		for _, d := range a.demands {
 			admit := uint32(math.MaxUint32)
-			if d.rate > fair {
-				admit = uint32(fair / d.rate * math.MaxUint32)
+			if most := fair * d.weight; d.rate > most {
+				admit = uint32(most / d.rate * math.MaxUint32)
 			}
 			d.cell.admit[p].Store(admit)
 		}
@@ -189,16 +191,21 @@ func (a *admission) share(o *Overload) (demanded float64) {
 	return demanded
 }
 
-// fairShare is how much each may have at most, so that together they have left
-// (max-min fairness). It sorts the demands.
+// fairShare is how much each may have at most for its weight, so that together
+// they have left (weighted max-min fairness). It sorts the demands.
 func fairShare(demands []demand, left float64) float64 {
-	slices.SortFunc(demands, func(a, b demand) int { return cmp.Compare(a.rate, b.rate) })
+	slices.SortFunc(demands, func(a, b demand) int { return cmp.Compare(a.rate/a.weight, b.rate/b.weight) })
 	left = max(left, 0)
-	for i, d := range demands {
-		if each := left / float64(len(demands)-i); d.rate > each {
+	weights := 0.0
+	for _, d := range demands {
+		weights += d.weight
+	}
+	for _, d := range demands {
+		if each := left / weights; d.rate > each*d.weight {
 			return each
 		}
 		left -= d.rate
+		weights -= d.weight
 	}
 	return math.Inf(1)
 }

@@ -10,7 +10,9 @@ import (
 )
 
 // Concurrency bounds how many calls are in flight at once: to a fixed number,
-// or to one that follows how long they take. It is safe for use by many
+// or to one that follows how long they take. An app may have as many of them as its
+// weight allows while so many are free (see [Tenant]): alone 8/9, so that others
+// find room at once when it has all that it may. It is safe for use by many
 // goroutines.
 type Concurrency struct {
 	adaptive bool
@@ -19,7 +21,8 @@ type Concurrency struct {
 
 	limit    atomic.Int64
 	inFlight atomic.Int64
-	peak     atomic.Int64 // of inFlight since the last Adjust
+	peak     atomic.Int64   // of inFlight since the last Adjust
+	own      []atomic.Int32 // of inFlight, by the tenant's cell; nil: there is no limit
 
 	mu    sync.Mutex
 	exact float64          // limit, before it was rounded; Adjust's
@@ -38,6 +41,9 @@ func NewConcurrency(cfg config.Concurrency) *Concurrency {
 		c.most = int64(cfg.MaxCalls)
 	}
 	c.limit.Store(c.most)
+	if c.adaptive || cfg.MaxCalls > 0 {
+		c.own = make([]atomic.Int32, cellCount)
+	}
 	if c.adaptive {
 		c.least = float64(min(int64(cfg.MinCalls), c.most))
 		c.exact = max(c.least, float64(min(first, c.most)))
@@ -46,24 +52,43 @@ func NewConcurrency(cfg config.Concurrency) *Concurrency {
 	return c
 }
 
-// Acquire takes a slot for a call, which Release gives back. False: all are
-// taken.
-func (c *Concurrency) Acquire() bool {
+// Acquire takes a slot for a tenant's call, which Release gives back. Anything but
+// Admitted is a refusal: TooMany, as all are taken, or OverShare, as the tenant has
+// more than its share of them.
+func (c *Concurrency) Acquire(t Tenant) Verdict {
 	n := c.inFlight.Add(1)
-	if n > c.limit.Load() {
-		c.inFlight.Add(-1)
-		return false
+	if c.own == nil {
+		return Admitted
+	}
+	own := int64(c.own[t.cell].Add(1))
+	limit := c.limit.Load()
+	free := limit - n
+	if free < 0 || limit >= leastShared && own > t.mayHave(Normal, free) {
+		c.Release(t)
+		if free < 0 {
+			return TooMany
+		}
+		return OverShare
 	}
 	// A peak that is lost between the two is missed by as much as calls differ
 	// that came at the same time.
 	if c.adaptive && n > c.peak.Load() {
 		c.peak.Store(n)
 	}
-	return true
+	return Admitted
 }
 
-// Release gives a slot back.
-func (c *Concurrency) Release() { c.inFlight.Add(-1) }
+// leastShared is the least limit of which an app leaves some to others: of fewer
+// there is no ninth part.
+const leastShared = 9
+
+// Release gives a tenant's slot back.
+func (c *Concurrency) Release(t Tenant) {
+	c.inFlight.Add(-1)
+	if c.own != nil {
+		c.own[t.cell].Add(-1)
+	}
+}
 
 // ConcurrencyView is a limit at one moment.
 type ConcurrencyView struct {

@@ -12,15 +12,15 @@ import (
 func TestFixedLimit(t *testing.T) {
 	t.Parallel()
 	c := NewConcurrency(config.Concurrency{MaxCalls: 2})
-	first, second, third := c.Acquire(), c.Acquire(), c.Acquire()
-	if !first || !second || third {
+	first, second, third := c.Acquire(Tenant{}), c.Acquire(Tenant{}), c.Acquire(Tenant{})
+	if first != Admitted || second != Admitted || third != TooMany {
 		t.Fatal("not two of three were let through")
 	}
 	if v := c.View(); v != (ConcurrencyView{InFlight: 2, Limit: 2}) {
 		t.Errorf("view: %+v", v)
 	}
-	c.Release()
-	if !c.Acquire() {
+	c.Release(Tenant{})
+	if c.Acquire(Tenant{}) != Admitted {
 		t.Error("what was given back is not to be had again")
 	}
 	if k := c.Kind("m"); k != nil {
@@ -34,7 +34,7 @@ func TestNoLimit(t *testing.T) {
 	t.Parallel()
 	c := NewConcurrency(config.Concurrency{})
 	for range 20_000 {
-		if !c.Acquire() {
+		if c.Acquire(Tenant{}) != Admitted {
 			t.Fatal("refused")
 		}
 	}
@@ -53,7 +53,7 @@ func TestLimitHoldsUnderContention(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for range 2000 {
-				if !c.Acquire() {
+				if c.Acquire(Tenant{}) != Admitted {
 					continue
 				}
 				select {
@@ -62,7 +62,7 @@ func TestLimitHoldsUnderContention(t *testing.T) {
 				default:
 					t.Error("more than the limit hold a slot")
 				}
-				c.Release()
+				c.Release(Tenant{})
 			}
 		})
 	}
@@ -89,7 +89,7 @@ func (b backend) latency(inFlight int) time.Duration {
 func (b backend) run(c *Concurrency, k *Kind, offered, seconds int) {
 	for range seconds {
 		held := 0
-		for held < offered && c.Acquire() {
+		for held < offered && c.Acquire(Tenant{cell: uint16(held)}) == Admitted {
 			held++
 		}
 		took := b.latency(held)
@@ -97,8 +97,8 @@ func (b backend) run(c *Concurrency, k *Kind, offered, seconds int) {
 			k.Observe(took)
 		}
 		c.Adjust()
-		for range held {
-			c.Release()
+		for i := range held {
+			c.Release(Tenant{cell: uint16(i)})
 		}
 	}
 }
@@ -224,9 +224,9 @@ func BenchmarkConcurrency(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if c.Acquire() {
+					if c.Acquire(Tenant{}) == Admitted {
 						k.Observe(time.Millisecond)
-						c.Release()
+						c.Release(Tenant{})
 					}
 				}
 			})

@@ -45,15 +45,6 @@ func (v Verdict) String() string {
 	}
 }
 
-// What the shares of the calls in flight are. Of normal priority an app may have
-// eight times as many as there are slots free: a dynamic threshold, as switches
-// have it for queues in a shared memory (Choudhury and Hahne, "Dynamic Queue Length
-// Thresholds for Shared-Memory Packet Switches", 1998). One app alone can have 8/9
-// of the slots, two of them 8/17 each, and there are always some for another.
-// Nothing is to be tuned or remembered, and a call costs one comparison. An app
-// that fills its share by calls of one priority still has room for higher ones.
-func shareOfFree(p Priority) int64 { return [priorities]int64{4, 8, 64, 128}[p] }
-
 // Calls that are not authenticated yet have no app. Together they may have as
 // many slots as are free, half of all: a flood of made-up credentials keeps
 // nobody out.
@@ -81,7 +72,7 @@ func ceilings(maxCalls int) (all [priorities]int64) {
 // makes app ids up could else have another's calls shed.
 type Overload struct {
 	ceiling [priorities]int64
-	seed    maphash.Seed
+	apps    tenants
 	random  func() uint32
 
 	// Calls in flight in the lower half; those of them that are not verified yet
@@ -91,6 +82,8 @@ type Overload struct {
 
 	// Priorities below it are shed; 0: none.
 	floor atomic.Uint32
+	// The most that any app was seen to raise its calls' priority by.
+	lift atomic.Uint32
 	// Whether cells say what is admitted.
 	shedding atomic.Bool
 
@@ -104,12 +97,9 @@ type cell struct {
 	inFlight atomic.Int64
 	arrived  [priorities]atomic.Uint32 // calls so far, modulo 2^32
 	admit    [priorities]atomic.Uint32 // the share that is admitted while shedding, of 2^32; math.MaxUint32: all
-	_        [24]byte
+	weight   atomic.Uint32             // of the latest call
+	_        [20]byte
 }
-
-// cellCount is a bound for the table: 128 KiB. That an app has its cell in common
-// with a certain other one has a chance of 1 in 2048.
-const cellCount = 2048
 
 // What is added to Overload.calls: one call that is not verified, and less.
 const (
@@ -121,7 +111,7 @@ const (
 
 // NewOverload makes an Overload, which is to be adjusted once in a [Tick].
 func NewOverload(cfg config.Overload) *Overload {
-	o := &Overload{ceiling: ceilings(cfg.MaxCalls), seed: maphash.MakeSeed(), random: rand.Uint32}
+	o := &Overload{ceiling: ceilings(cfg.MaxCalls), apps: tenants{maphash.MakeSeed()}, random: rand.Uint32}
 	o.admission.init(cfg)
 	return o
 }
@@ -130,18 +120,21 @@ func NewOverload(cfg config.Overload) *Overload {
 type Ticket struct {
 	overload *Overload // nil: holds nothing
 	cell     *cell     // nil: not verified
+	tenant   Tenant
 	priority Priority
 }
 
 // Enter lets a call in, or not, whose app is not known yet. Only what is admitted
-// is to Leave.
+// is to Leave. Where apps raise the priority of their calls, this could be one of
+// theirs, and is refused only if even that would not help it.
 func (o *Overload) Enter(t *Ticket, p Priority) Verdict {
-	if uint32(p) < o.floor.Load() {
+	at := p.raised(int(o.lift.Load()))
+	if uint32(at) < o.floor.Load() {
 		return TooSlow
 	}
 	now := o.calls.Add(one)
 	inFlight, unverified := int64(uint32(now)), int64(now>>32)
-	free := o.ceiling[p] - inFlight
+	free := o.ceiling[at] - inFlight
 	if free < 0 || unverified > 1+unverifiedOfFree*free {
 		o.calls.Add(minusOne)
 		return TooMany
@@ -150,25 +143,59 @@ func (o *Overload) Enter(t *Ticket, p Priority) Verdict {
 	return Admitted
 }
 
-// Verify tells whose call it is that was let in; the app is empty where routes
-// want no credential. What is refused is to Leave all the same.
-func (t *Ticket) Verify(app string) Verdict {
+// App is what a call's app says of its share.
+type App struct {
+	// Its id; empty where routes want no credential.
+	ID string
+	// How much it gets, against others; below 1: 1.
+	Weight int
+	// By how much it moves the priority of its calls from what their route says; see
+	// [Raise].
+	Raise int
+}
+
+// Verify tells whose call it is that was let in. What is refused is to Leave all
+// the same.
+func (t *Ticket) Verify(app App) Verdict {
 	o := t.overload
 	inFlight := int64(uint32(o.calls.Add(minusUnverified)))
-	c := &o.cells[maphash.String(o.seed, app)%cellCount]
+	t.tenant = o.apps.of(app.ID, app.Weight)
+	c := &o.cells[t.tenant.cell]
 	t.cell = c
-	c.arrived[t.priority].Add(1)
+	if w := uint32(t.tenant.Weight()); c.weight.Load() != w {
+		c.weight.Store(w)
+	}
+	if app.Raise != 0 {
+		t.priority = t.priority.raised(app.Raise)
+		if up := uint32(max(app.Raise, 0)); o.lift.Load() < up {
+			o.lift.Store(up)
+		}
+	}
+	p := t.priority
+	c.arrived[p].Add(1)
 	own := c.inFlight.Add(1)
-	if own > 1+shareOfFree(t.priority)*(o.ceiling[t.priority]-inFlight) {
+	free := o.ceiling[p] - inFlight
+	switch {
+	case uint32(p) < o.floor.Load():
+		return TooSlow // Enter could not know
+	case free < 0:
+		return TooMany
+	case own > t.tenant.mayHave(p, free):
 		return OverShare
 	}
 	if o.shedding.Load() {
-		if share := c.admit[t.priority].Load(); share != math.MaxUint32 && o.random() >= share {
+		if share := c.admit[p].Load(); share != math.MaxUint32 && o.random() >= share {
 			return TooSlow
 		}
 	}
 	return Admitted
 }
+
+// Tenant is whose call it is, once it is verified.
+func (t *Ticket) Tenant() Tenant { return t.tenant }
+
+// Priority is the call's: its route's, and once it is verified as its app moves it.
+func (t *Ticket) Priority() Priority { return t.priority }
 
 // Leave ends the call. It may be called again, and of a Ticket that was never
 // admitted.
@@ -183,7 +210,7 @@ func (t *Ticket) Leave() {
 		c.inFlight.Add(-1)
 		o.calls.Add(minusCall)
 	}
-	*t = Ticket{}
+	t.overload, t.cell = nil, nil
 }
 
 // InFlight is how many calls are in flight.

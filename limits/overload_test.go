@@ -15,7 +15,7 @@ func enter(o *Overload, app string, p Priority) (*Ticket, Verdict) {
 	t := new(Ticket)
 	v := o.Enter(t, p)
 	if v == Admitted {
-		v = t.Verify(app)
+		v = t.Verify(App{ID: app})
 	}
 	if v != Admitted {
 		t.Leave()
@@ -114,7 +114,7 @@ func TestTicketsAreGivenBackOnce(t *testing.T) {
 			for n := range 2000 {
 				var k Ticket
 				if o.Enter(&k, Priority(n%priorities)) == Admitted && n%3 != 0 {
-					k.Verify(app)
+					k.Verify(App{ID: app})
 				}
 				k.Leave()
 				k.Leave()
@@ -399,7 +399,7 @@ func TestFairShare(t *testing.T) {
 	} {
 		var demands []demand
 		for _, r := range tc.rates {
-			demands = append(demands, demand{rate: r})
+			demands = append(demands, demand{rate: r, weight: 1})
 		}
 		if got := fairShare(demands, tc.left); got != tc.want && !(tc.want == 100 && got > 3) {
 			t.Errorf("%v of %v: %v, want %v", tc.left, tc.rates, got, tc.want)
@@ -444,7 +444,7 @@ func BenchmarkOverload(b *testing.B) {
 				for pb.Next() {
 					var t Ticket
 					if o.Enter(&t, Normal) == Admitted {
-						t.Verify(app)
+						t.Verify(App{ID: app})
 					}
 					t.Leave()
 				}

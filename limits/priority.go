@@ -40,3 +40,13 @@ func (p Priority) String() string {
 		return "normal"
 	}
 }
+
+// raised is the priority so many above p, or below, where there is one.
+func (p Priority) raised(by int) Priority {
+	return Priority(min(max(int(p)+by, int(Low)), int(Critical)))
+}
+
+// Raise is by how much an app of the priority that its record names moves its
+// calls' from what their route says: low one down, high one up, critical two; by
+// normal, and without one, they stay.
+func Raise(name string) int { return int(PriorityNamed(name)) - int(Normal) }

@@ -143,10 +143,10 @@ func (b *Backend) Forward(ctx context.Context, r *Request, ex Exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := b.bulkhead.enter(b.name); err != nil {
+	if err := b.bulkhead.enter(b.name, r.Tenant); err != nil {
 		return err
 	}
-	defer b.bulkhead.limit.Release()
+	defer b.bulkhead.limit.Release(r.Tenant)
 	c := newCall(ctx, b, m, r, ex)
 	if !r.ClientStreams {
 		if err := c.receiveOnly(); err != nil {

@@ -12,15 +12,20 @@ import (
 )
 
 // BusyError says that as many calls to the backend are in flight as there may be
-// at once. Nothing of the call was read or sent.
+// at once, of all apps or of this one. Nothing of the call was read or sent.
 type BusyError struct {
 	// The backend's name.
 	Backend string
 	// How many calls there may be.
 	Limit int
+	// There is room, but the app has its share.
+	Share bool
 }
 
 func (e *BusyError) Error() string {
+	if e.Share {
+		return fmt.Sprintf("backend %q is busy: this app has its share of the %d calls to it that there may be at once", e.Backend, e.Limit)
+	}
 	return fmt.Sprintf("backend %q is busy: %d calls to it are in flight, as many as there may be", e.Backend, e.Limit)
 }
 
@@ -38,13 +43,14 @@ func newBulkhead(backend string, limit *limits.Concurrency, m *metrics) *bulkhea
 	return &bulkhead{limit: limit, refused: m.bulkhead.refused.WithLabelValues(backend), begin: time.Now()}
 }
 
-// enter takes a place for a call, which limit.Release gives back.
-func (b *bulkhead) enter(backend string) error {
-	if b.limit.Acquire() {
+// enter takes a place for a tenant's call, which limit.Release gives back.
+func (b *bulkhead) enter(backend string, t limits.Tenant) error {
+	v := b.limit.Acquire(t)
+	if v == limits.Admitted {
 		return nil
 	}
 	b.refused.Inc()
-	return &BusyError{Backend: backend, Limit: b.limit.View().Limit}
+	return &BusyError{Backend: backend, Limit: b.limit.View().Limit, Share: v == limits.OverShare}
 }
 
 // observe tells an adaptive limit how long the backend took for a unary call that

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/rpcgate/rpcgate/limits"
 	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
@@ -21,6 +22,8 @@ type Request struct {
 	ClientStreams, ServerStreams bool
 	// On whose behalf. The zero value: nobody's (routes with auth: none).
 	Credential Credential
+	// Whose share of the backend's places it takes.
+	Tenant limits.Tenant
 	// Tells whether Credential was revoked since it was verified; nil: it cannot
 	// be. It closes the gap between the verification and the connection.
 	Revocable interface{ Revoked() bool }
