@@ -1,6 +1,6 @@
-// Package auth owns credentials: how they are read from a request, the tokens
-// they hold, the store of tokens in Redis (issue, list, rotate, revoke), and
-// their verification, with the revocations that Redis publishes.
+// Package auth owns credentials: how they are read from a request, and their
+// verification, with the revocations that Redis publishes. The records of apps
+// and tokens, and what changes them, are tenant's.
 //
 // What it promises:
 //
@@ -11,7 +11,7 @@
 //     in constant time. (The layout of go-zero's zRPC has them in plain text in
 //     Redis; here they are hashed as soon as they are read.)
 //   - No error, log line or formatted value of this package holds a secret,
-//     except [Issued].Token and [Credential].Token themselves.
+//     except [Credential].Token itself.
 //   - A revocation is heard within a second; what may have been missed while
 //     the subscription was interrupted is looked up again.
 package auth
@@ -77,27 +77,4 @@ type Revocation struct {
 	App string
 	// TokenID is "" for all tokens of the app.
 	TokenID string
-}
-
-// TokenInfo is what the store tells of a token. It holds no secret.
-type TokenInfo struct {
-	App     string    `json:"app"`
-	ID      string    `json:"id"`
-	Note    string    `json:"note,omitzero"`
-	Created time.Time `json:"created,omitzero"`
-	// Expires is zero if the token does not expire.
-	Expires time.Time `json:"expires,omitzero"`
-	// Revoked is zero unless the token was revoked. It is listed for a while
-	// after that, and good for nothing.
-	Revoked time.Time `json:"revoked,omitzero"`
-	// ReplacedBy is the id of the token that a rotation put in this one's place.
-	ReplacedBy string `json:"replaced_by,omitzero"`
-}
-
-// Issued is a new token. Token is the only copy of its text: the store keeps a
-// hash. However Issued is formatted, logged or marshalled, Token is left out;
-// who shall see it must be given the field.
-type Issued struct {
-	Token string
-	TokenInfo
 }

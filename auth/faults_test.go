@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
 )
 
@@ -36,15 +37,15 @@ func (g *gateway) refuses(t *testing.T, c Credential, err error) func() bool {
 
 func TestRevocationIsHeard(t *testing.T) {
 	rdb := startRedis(t).client()
-	s := NewStore(rdb, config.Auth{})
+	s := tenant.NewStore(rdb, config.Auth{})
 	g := startGateway(t, rdb, config.Auth{})
 	g.hearing(t)
 	ctx := t.Context()
-	tokens := []Issued{issue(t, s, "acme"), issue(t, s, "acme"), issue(t, s, "acme"), issue(t, s, "beta")}
+	tokens := []tenant.Issued{issue(t, s, "acme"), issue(t, s, "acme"), issue(t, s, "acme"), issue(t, s, "beta")}
 	principals := make([]*Principal, len(tokens))
 	for i, token := range tokens {
 		var err error
-		if principals[i], err = g.Verify(ctx, token.credential()); err != nil {
+		if principals[i], err = g.Verify(ctx, credential(token)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,25 +54,25 @@ func TestRevocationIsHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(t, soon, "the revocation", func() bool { return g.told(Revocation{"acme", tokens[0].ID}) })
-	g.verify(t, tokens[0].credential(), ErrRevoked)
+	g.verify(t, credential(tokens[0]), ErrRevoked)
 	if !principals[0].Revoked() || principals[1].Revoked() {
 		t.Error("the principal does not know of its revocation, or another does")
 	}
-	g.verify(t, tokens[1].credential(), nil)
+	g.verify(t, credential(tokens[1]), nil)
 
 	next, err := s.Rotate(ctx, "acme", tokens[1].ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	within(t, soon, "the rotation without grace", func() bool { return g.told(Revocation{"acme", tokens[1].ID}) })
-	g.verify(t, tokens[1].credential(), ErrRevoked)
-	g.verify(t, next.credential(), nil)
+	g.verify(t, credential(tokens[1]), ErrRevoked)
+	g.verify(t, credential(next), nil)
 
 	if _, err := s.Rotate(ctx, "acme", next.ID, 500*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	within(t, soon+500*time.Millisecond, "the end of the grace", func() bool {
-		_, err := g.Verify(ctx, next.credential())
+		_, err := g.Verify(ctx, credential(next))
 		return errors.Is(err, ErrExpired)
 	})
 	if g.told(Revocation{"acme", next.ID}) {
@@ -82,15 +83,15 @@ func TestRevocationIsHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(t, soon, "the app's revocation", func() bool { return g.told(Revocation{App: "acme"}) })
-	g.verify(t, tokens[2].credential(), ErrRevoked)
-	g.verify(t, tokens[3].credential(), nil)
+	g.verify(t, credential(tokens[2]), ErrRevoked)
+	g.verify(t, credential(tokens[3]), nil)
 }
 
 // While credentials are verified all the time, none passes after its revocation
 // was told.
 func TestNoneVerifiedAfterItsRevocation(t *testing.T) {
 	rdb := startRedis(t).client()
-	s := NewStore(rdb, config.Auth{})
+	s := tenant.NewStore(rdb, config.Auth{})
 	g := startGateway(t, rdb, config.Auth{})
 	g.hearing(t)
 	for range 10 {
@@ -101,7 +102,7 @@ func TestNoneVerifiedAfterItsRevocation(t *testing.T) {
 			wg.Go(func() {
 				for {
 					told := g.told(revoked)
-					_, err := g.Verify(t.Context(), token.credential())
+					_, err := g.Verify(t.Context(), credential(token))
 					if told && err == nil {
 						t.Error("a credential was verified after its revocation was told")
 					}
@@ -121,12 +122,12 @@ func TestNoneVerifiedAfterItsRevocation(t *testing.T) {
 // What happened while the subscription was interrupted is made up for.
 func TestInterruptedSubscription(t *testing.T) {
 	rdb := startRedis(t).client()
-	s := NewStore(rdb, config.Auth{})
+	s := tenant.NewStore(rdb, config.Auth{})
 	g := startGateway(t, rdb, config.Auth{})
 	g.hearing(t)
 	gone, kept := issue(t, s, "acme"), issue(t, s, "acme")
-	g.verify(t, gone.credential(), nil)
-	g.verify(t, kept.credential(), nil)
+	g.verify(t, credential(gone), nil)
+	g.verify(t, credential(kept), nil)
 
 	// Deleted without a word, and the subscription cut.
 	ctx := t.Context()
@@ -135,8 +136,8 @@ func TestInterruptedSubscription(t *testing.T) {
 		t.Fatal("there was no subscription to cut")
 	}
 	within(t, soon, "the loss", func() bool { return g.told(Revocation{"acme", gone.ID}) })
-	g.verify(t, gone.credential(), ErrInvalid)
-	g.verify(t, kept.credential(), nil)
+	g.verify(t, credential(gone), ErrInvalid)
+	g.verify(t, credential(kept), nil)
 	if g.told(Revocation{"acme", kept.ID}) {
 		t.Error("a valid credential was told as revoked")
 	}
@@ -150,19 +151,19 @@ func TestACLUser(t *testing.T) {
 	ctx := t.Context()
 	rights := []any{"acl", "setuser", "gateway", "on", ">pass", "resetchannels", "~rpcgate:*", "+hmget", "+subscribe", "+ping"}
 	user := func(cfg *config.Redis) { cfg.Username, cfg.Password = "gateway", "pass" }
-	s := NewStore(admin, config.Auth{})
+	s := tenant.NewStore(admin, config.Auth{})
 
 	if err := admin.Do(ctx, rights...).Err(); err != nil {
 		t.Fatal(err)
 	}
 	g := startGateway(t, server.client(user), config.Auth{})
 	token := issue(t, s, "acme")
-	g.verify(t, token.credential(), nil)
+	g.verify(t, credential(token), nil)
 	eventually(t, "the warning", func() bool { return strings.Contains(g.log.String(), "NOPERM") })
 	if err := s.Revoke(ctx, "acme", token.ID); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 2*soon, "the revocation, by asking", g.refuses(t, token.credential(), ErrRevoked))
+	within(t, 2*soon, "the revocation, by asking", g.refuses(t, credential(token), ErrRevoked))
 	if !g.told(Revocation{"acme", token.ID}) {
 		t.Error("it was not told")
 	}
@@ -173,7 +174,7 @@ func TestACLUser(t *testing.T) {
 	g.hearing(t)
 
 	wrong := startGateway(t, server.client(func(cfg *config.Redis) { cfg.Username, cfg.Password = "gateway", "s3cret" }), config.Auth{})
-	wrong.verify(t, token.credential(), ErrUnavailable)
+	wrong.verify(t, credential(token), ErrUnavailable)
 	if strings.Contains(wrong.log.String(), "s3cret") {
 		t.Error("the log shows the password")
 	}
@@ -185,32 +186,32 @@ func TestKilledAndRestartedEmpty(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			server := startRedis(t)
 			rdb := server.client()
-			s := NewStore(rdb, config.Auth{})
+			s := tenant.NewStore(rdb, config.Auth{})
 			seen, never := issue(t, s, "acme"), issue(t, s, "acme")
 			cfg := config.Auth{Mode: mode, Cache: config.CredentialCache{
 				TTL: 50 * time.Millisecond, Stale: time.Hour, NegativeTTL: 50 * time.Millisecond,
 			}}
 			g := startGateway(t, rdb, cfg)
 			g.hearing(t)
-			g.verify(t, seen.credential(), nil)
+			g.verify(t, credential(seen), nil)
 
 			server.kill()
 			eventually(t, "the interruption", func() bool { return !g.subscribed() })
-			wrong := Credential{"acme", reSum(seen.Token[:secretStart] + never.Token[secretStart:])}
+			wrong := Credential{"acme", reSum(seen.Secret[:secretStart] + never.Secret[secretStart:])}
 			for start := time.Now(); time.Since(start) < 200*time.Millisecond; {
-				g.verify(t, seen.credential(), nil) // well past its TTL
+				g.verify(t, credential(seen), nil) // well past its TTL
 				g.verify(t, wrong, ErrInvalid)
-				g.verify(t, never.credential(), ErrUnavailable)
-				g.verify(t, Credential{"nobody", seen.Token}, ErrUnavailable)
+				g.verify(t, credential(never), ErrUnavailable)
+				g.verify(t, Credential{"nobody", seen.Secret}, ErrUnavailable)
 				g.verify(t, Credential{"acme", "guess"}, ErrInvalid)
 			}
 
 			server.restart()
 			within(t, 3*soon, "the loss of all tokens", func() bool { return g.told(Revocation{"acme", seen.ID}) })
-			g.verify(t, seen.credential(), ErrInvalid)
-			eventually(t, "the end of the failure's memory", g.refuses(t, never.credential(), ErrInvalid))
+			g.verify(t, credential(seen), ErrInvalid)
+			eventually(t, "the end of the failure's memory", g.refuses(t, credential(never), ErrInvalid))
 			again := issue(t, s, "acme")
-			g.verify(t, again.credential(), nil)
+			g.verify(t, credential(again), nil)
 		})
 	}
 }
@@ -219,15 +220,15 @@ func TestKilledAndRestartedEmpty(t *testing.T) {
 func TestStaleWindow(t *testing.T) {
 	server := startRedis(t)
 	rdb := server.client()
-	seen := issue(t, NewStore(rdb, config.Auth{}), "acme")
+	seen := issue(t, tenant.NewStore(rdb, config.Auth{}), "acme")
 	cache := config.CredentialCache{TTL: 20 * time.Millisecond, Stale: 100 * time.Millisecond}
 	strict := newGateway(t, rdb, config.Auth{Mode: "strict", Cache: cache})
 	lenient := newGateway(t, rdb, config.Auth{Mode: "lenient", Cache: cache})
-	strict.verify(t, seen.credential(), nil)
-	lenient.verify(t, seen.credential(), nil)
+	strict.verify(t, credential(seen), nil)
+	lenient.verify(t, credential(seen), nil)
 	server.kill()
-	eventually(t, "the end of the window", strict.refuses(t, seen.credential(), ErrUnavailable))
-	lenient.verify(t, seen.credential(), nil)
+	eventually(t, "the end of the window", strict.refuses(t, credential(seen), ErrUnavailable))
+	lenient.verify(t, credential(seen), nil)
 }
 
 // Redis stands still, as a connection does whose other end is lost: nothing
@@ -236,28 +237,28 @@ func TestPaused(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	rdb := server.client()
-	s := NewStore(rdb, config.Auth{})
+	s := tenant.NewStore(rdb, config.Auth{})
 	seen, never := issue(t, s, "acme"), issue(t, s, "acme")
 	g := startGateway(t, rdb, config.Auth{Cache: config.CredentialCache{LoadTimeout: 300 * time.Millisecond}})
 	g.hearing(t)
-	g.verify(t, seen.credential(), nil)
+	g.verify(t, credential(seen), nil)
 
 	server.pause()
 	defer server.resume()
 	within(t, 3*soon, "noticing the pause", func() bool { return !g.subscribed() })
 	for range 3 {
 		start := time.Now()
-		g.verify(t, seen.credential(), nil)
-		g.verify(t, never.credential(), ErrUnavailable)
+		g.verify(t, credential(seen), nil)
+		g.verify(t, credential(never), ErrUnavailable)
 		if d := time.Since(start); d > 3*soon {
 			t.Errorf("answers took %s while Redis stood still", d)
 		}
 	}
 	server.resume()
 	within(t, 4*soon, "hearing again", func() bool { return g.subscribed() })
-	g.verify(t, seen.credential(), nil)
+	g.verify(t, credential(seen), nil)
 	eventually(t, "the look-up of another", func() bool {
-		_, err := g.Verify(t.Context(), never.credential())
+		_, err := g.Verify(t.Context(), credential(never))
 		return err == nil
 	})
 	if err := s.Revoke(t.Context(), "acme", seen.ID); err != nil {
@@ -272,7 +273,7 @@ func TestHalfOpenConnection(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	direct := server.client()
-	s := NewStore(direct, config.Auth{})
+	s := tenant.NewStore(direct, config.Auth{})
 	way := newRelay(t, server.addr)
 	rdb := open(t, config.Redis{
 		Addresses: []string{way.addr()}, DialTimeout: 300 * time.Millisecond,
@@ -281,8 +282,8 @@ func TestHalfOpenConnection(t *testing.T) {
 	g := startGateway(t, rdb, config.Auth{})
 	g.hearing(t)
 	token, kept := issue(t, s, "acme"), issue(t, s, "acme")
-	g.verify(t, token.credential(), nil)
-	g.verify(t, kept.credential(), nil)
+	g.verify(t, credential(token), nil)
+	g.verify(t, credential(kept), nil)
 
 	way.swallow(true)
 	if err := s.Revoke(t.Context(), "acme", token.ID); err != nil {
@@ -291,8 +292,8 @@ func TestHalfOpenConnection(t *testing.T) {
 	within(t, 3*soon, "noticing the dead connection", func() bool { return !g.subscribed() })
 	way.swallow(false)
 	within(t, 3*soon, "the revocation that was missed", func() bool { return g.told(Revocation{"acme", token.ID}) })
-	g.verify(t, token.credential(), ErrRevoked)
-	g.verify(t, kept.credential(), nil)
+	g.verify(t, credential(token), ErrRevoked)
+	g.verify(t, credential(kept), nil)
 }
 
 // Where nothing is revoked the pings keep the subscription.
@@ -331,7 +332,7 @@ func TestDeadRedisIsNotHammered(t *testing.T) {
 	}()
 	defer func() { _ = listener.Close() }()
 	g := newGateway(t, open(t, config.Redis{Addresses: []string{listener.Addr().String()}}), config.Auth{})
-	token, _ := newToken()
+	token, _ := tenant.NewToken()
 	calls := 0
 	for start := time.Now(); time.Since(start) < soon; calls++ {
 		g.verify(t, Credential{"acme", token}, ErrUnavailable)
@@ -345,26 +346,26 @@ func TestDeadRedisIsNotHammered(t *testing.T) {
 
 func TestUnknownMessageExpiresAll(t *testing.T) {
 	rdb := startRedis(t).client()
-	s := NewStore(rdb, config.Auth{})
+	s := tenant.NewStore(rdb, config.Auth{})
 	g := startGateway(t, rdb, config.Auth{})
 	g.hearing(t)
 	token := issue(t, s, "acme")
-	g.verify(t, token.credential(), nil)
+	g.verify(t, credential(token), nil)
 	rdb.Del(t.Context(), "rpcgate:{acme}:token:"+token.ID)
 	rdb.Publish(t.Context(), "rpcgate:revocations", "suspended acme since tuesday")
-	within(t, soon, "looking up again", g.refuses(t, token.credential(), ErrInvalid))
+	within(t, soon, "looking up again", g.refuses(t, credential(token), ErrInvalid))
 }
 
 // Many credentials are looked up again within the promise.
 func TestManyAreVerifiedAgain(t *testing.T) {
 	rdb := startRedis(t).client()
-	s := NewStore(rdb, config.Auth{})
+	s := tenant.NewStore(rdb, config.Auth{})
 	g := startGateway(t, rdb, config.Auth{Cache: config.CredentialCache{MaxLoads: 16}})
 	g.hearing(t)
-	var tokens []Issued
+	var tokens []tenant.Issued
 	for i := range 500 {
 		tokens = append(tokens, issue(t, s, fmt.Sprint("app-", i%7)))
-		g.verify(t, tokens[i].credential(), nil)
+		g.verify(t, credential(tokens[i]), nil)
 	}
 	rdb.FlushAll(t.Context())
 	rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub")

@@ -3,16 +3,14 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/credcache"
 )
@@ -49,78 +47,35 @@ func newLayout(rdb redis.UniversalClient, cfg config.Auth) layout {
 	if cfg.GoZero != nil {
 		return goZeroLayout{rdb, cfg.GoZero.Key}
 	}
-	return hashedLayout{rdb, keysOf(cfg)}
+	return hashedLayout{rdb, tenant.KeysOf(cfg)}
 }
-
-// keys makes the keys of the hashed layout. All keys of one app have its id as
-// their hash tag, so that they share a slot of a cluster and one script can use
-// them together:
-//
-//	<prefix>:{<app>}:token:<id>  hash: hash, created, expires, note, revoked, replaced_by
-//	<prefix>:{<app>}:tokens      sorted set: id, by the Unix milliseconds of its end, or +inf
-//	<prefix>:apps                set: app ids that ever had a token
-//	<prefix>:revocations         channel, for the gozero layout too
-type keys struct{ prefix string }
-
-func keysOf(cfg config.Auth) keys {
-	if cfg.KeyPrefix == "" {
-		return keys{"rpcgate"}
-	}
-	return keys{cfg.KeyPrefix}
-}
-
-func (k keys) token(app, id string) string { return k.prefix + ":{" + app + "}:token:" + id }
-func (k keys) index(app string) string     { return k.prefix + ":{" + app + "}:tokens" }
-func (k keys) apps() string                { return k.prefix + ":apps" }
-func (k keys) channel() string             { return k.prefix + ":revocations" }
 
 // hashedLayout is rpcgate's own.
 type hashedLayout struct {
 	rdb  redis.UniversalClient
-	keys keys
+	keys tenant.Keys
 }
 
 func (hashedLayout) parse(token string) (string, [sha256.Size]byte, error) {
-	t, err := ParseToken(token)
-	return t.ID, t.hash, err
+	t, err := tenant.ParseToken(token)
+	return t.ID, t.Hash(), err
 }
 
 func (hashedLayout) secretsChange() bool { return false }
 
 func (l hashedLayout) load(ctx context.Context, k cacheKey) (*record, error) {
-	values, err := l.rdb.HMGet(ctx, l.keys.token(k.app, k.id), "hash", "expires", "revoked").Result()
-	if err != nil {
-		return nil, fmt.Errorf("read token %s of app %s: %w", k.id, k.app, err)
-	}
-	digits, ok := values[0].(string)
-	if !ok {
+	stored, err := tenant.Load(ctx, l.rdb, l.keys, k.app, k.id)
+	switch {
+	case errors.Is(err, tenant.ErrNoToken):
 		return nil, credcache.ErrNotFound
+	case err != nil:
+		return nil, err
 	}
-	r := &record{principal: Principal{App: k.app, TokenID: k.id}}
-	if len(digits) != hex.EncodedLen(len(r.hash)) {
-		return nil, fmt.Errorf("read token %s of app %s: its hash is damaged", k.id, k.app)
-	}
-	if _, err := hex.Decode(r.hash[:], []byte(digits)); err != nil {
-		return nil, fmt.Errorf("read token %s of app %s: its hash is damaged", k.id, k.app)
-	}
-	if r.principal.Expires, err = instant(values[1]); err != nil {
-		return nil, fmt.Errorf("read token %s of app %s: expires: %w", k.id, k.app, err)
-	}
-	r.revoked = values[2] != nil
-	return r, nil
-}
-
-// instant reads Unix milliseconds; absent and "0" are the zero time.
-func instant(v any) (time.Time, error) {
-	s, _ := v.(string)
-	if s == "" || s == "0" {
-		return time.Time{}, nil
-	}
-	ms, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		return time.Time{}, errors.New("not a number of milliseconds")
-	}
-	return time.UnixMilli(ms).UTC(), nil
+	return &record{
+		principal: Principal{App: k.app, TokenID: k.id, Expires: stored.Token.Expires},
+		hash:      stored.Hash,
+		revoked:   !stored.Token.Revoked.IsZero(),
+	}, nil
 }
 
 // goZeroLayout is that of go-zero's zRPC: one hash, app to token, in plain text.
@@ -132,10 +87,10 @@ type goZeroLayout struct {
 }
 
 func (goZeroLayout) parse(token string) (string, [sha256.Size]byte, error) {
-	if fault := tokenFault(token); fault != "" {
+	if fault := tenant.TokenFault(token); fault != "" {
 		return "", [sha256.Size]byte{}, malformed(fault)
 	}
-	return "", hashOf(token), nil
+	return "", tenant.HashOf(token), nil
 }
 
 func (goZeroLayout) secretsChange() bool { return true }
@@ -148,7 +103,7 @@ func (l goZeroLayout) load(ctx context.Context, k cacheKey) (*record, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the token of app %s: %w", k.app, err)
 	}
-	return &record{principal: Principal{App: k.app}, hash: hashOf(token)}, nil
+	return &record{principal: Principal{App: k.app}, hash: tenant.HashOf(token)}, nil
 }
 
 // detached copies the key, so that what is remembered does not keep the header

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
 )
 
@@ -20,7 +21,7 @@ type scripted struct {
 func (s scripted) load(_ context.Context, k cacheKey) (*record, error) {
 	answer := make(chan string)
 	s.asked <- answer
-	return &record{principal: Principal{App: k.app}, hash: hashOf(<-answer)}, nil
+	return &record{principal: Principal{App: k.app}, hash: tenant.HashOf(<-answer)}, nil
 }
 
 // A look-up that read the old token, and comes back after another has stored
@@ -42,7 +43,7 @@ func TestLateLookUpSparesTheNewToken(t *testing.T) {
 		old := verify("old")
 		late := <-s.asked
 		// A change is told; the look-up on its way is not heard any more.
-		g.forget(message{kind: kindRevoked, app: "acme"})
+		g.forget(tenant.Message{Kind: tenant.KindRevoked, App: "acme"})
 		fresh := verify("new")
 		(<-s.asked) <- "new" // for whichever of the two asks first
 		p := <-fresh
@@ -68,16 +69,18 @@ func TestLateLookUpSparesTheNewToken(t *testing.T) {
 func TestPrincipalOutlivesARefresh(t *testing.T) {
 	rdb := startRedis(t).client()
 	ctx := t.Context()
-	for name, m := range map[string]func(Issued) message{
-		"one token": func(i Issued) message { return message{kindRevoked, i.App, i.ID} },
-		"an app":    func(i Issued) message { return message{kind: kindRevoked, app: i.App} },
+	for name, m := range map[string]func(tenant.Issued) tenant.Message{
+		"one token": func(i tenant.Issued) tenant.Message {
+			return tenant.Message{Kind: tenant.KindRevoked, App: i.App, ID: i.ID}
+		},
+		"an app": func(i tenant.Issued) tenant.Message { return tenant.Message{Kind: tenant.KindRevoked, App: i.App} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			token := issue(t, NewStore(rdb, config.Auth{}), "acme")
+			token := issue(t, tenant.NewStore(rdb, config.Auth{}), "acme")
 			g := newGateway(t, rdb, config.Auth{})
 			var all []*Principal
 			for range 3 {
-				p, err := g.Verify(ctx, token.credential())
+				p, err := g.Verify(ctx, credential(token))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -96,7 +99,7 @@ func TestPrincipalOutlivesARefresh(t *testing.T) {
 				}
 			}
 			// The message was false: who is verified anew is not tainted by it.
-			if p, err := g.Verify(ctx, token.credential()); err != nil || p.Revoked() {
+			if p, err := g.Verify(ctx, credential(token)); err != nil || p.Revoked() {
 				t.Errorf("Verify = %+v, %v; want a principal that is not revoked", p, err)
 			}
 		})
@@ -107,15 +110,15 @@ func TestPrincipalOutlivesARefresh(t *testing.T) {
 func TestPrincipalHearsFromALookUp(t *testing.T) {
 	rdb := startRedis(t).client()
 	ctx := t.Context()
-	s := NewStore(rdb, config.Auth{})
-	for name, end := range map[string]func(Issued) error{
-		"revoked": func(i Issued) error { return s.Revoke(ctx, i.App, i.ID) },
-		"deleted": func(i Issued) error { return rdb.Del(ctx, "rpcgate:{acme}:token:"+i.ID).Err() },
+	s := tenant.NewStore(rdb, config.Auth{})
+	for name, end := range map[string]func(tenant.Issued) error{
+		"revoked": func(i tenant.Issued) error { return s.Revoke(ctx, i.App, i.ID) },
+		"deleted": func(i tenant.Issued) error { return rdb.Del(ctx, "rpcgate:{acme}:token:"+i.ID).Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := issue(t, s, "acme")
 			g := newGateway(t, rdb, config.Auth{})
-			p, err := g.Verify(ctx, token.credential())
+			p, err := g.Verify(ctx, credential(token))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
 )
 
@@ -18,30 +19,30 @@ func TestMiniredis(t *testing.T) {
 	ctx := t.Context()
 	for name, cfg := range map[string]config.Auth{"hashed": {}, "gozero": goZero()} {
 		t.Run(name, func(t *testing.T) {
-			s := NewStore(rdb, cfg)
+			s := tenant.NewStore(rdb, cfg)
 			g := startGateway(t, rdb, cfg)
 			g.hearing(t)
 			for _, ttl := range []time.Duration{0, time.Hour} {
 				if cfg.GoZero != nil && ttl > 0 {
 					continue
 				}
-				first, err := s.Issue(ctx, IssueOptions{App: "demo", TTL: ttl})
+				first, err := s.Issue(ctx, tenant.IssueOptions{App: "demo", TTL: ttl})
 				if err != nil {
 					t.Fatal(err)
 				}
-				g.verify(t, first.credential(), nil)
+				g.verify(t, credential(first), nil)
 				next, err := s.Rotate(ctx, "demo", first.ID, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
-				refused := func(token Issued) func() bool {
+				refused := func(token tenant.Issued) func() bool {
 					return func() bool {
-						_, err := g.Verify(ctx, token.credential())
+						_, err := g.Verify(ctx, credential(token))
 						return errors.Is(err, ErrRevoked) || errors.Is(err, ErrInvalid)
 					}
 				}
 				within(t, soon, "the rotation", refused(first))
-				g.verify(t, next.credential(), nil)
+				g.verify(t, credential(next), nil)
 				if all, err := s.List(ctx, ""); err != nil || len(all) == 0 {
 					t.Errorf("List = %+v, %v", all, err)
 				}

@@ -6,16 +6,12 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/metadata"
-)
 
-// Bounds of a credential, in bytes.
-const (
-	maxApp   = 64
-	maxToken = 256
+	"github.com/rpcgate/rpcgate/auth/tenant"
 )
 
 // maxBasic is the longest base64 text of a Basic credential: app:token.
-const maxBasic = (maxApp + 1 + maxToken + 2) / 3 * 4
+const maxBasic = (tenant.MaxApp + 1 + tenant.MaxToken + 2) / 3 * 4
 
 // CredentialHeaders are the names, in lower case, of the headers and metadata
 // that can hold a credential. They are never passed on as they came.
@@ -129,10 +125,10 @@ func parseBasic(text string) (Credential, error) {
 }
 
 func checked(app, token string) (Credential, error) {
-	if fault := appFault(app); fault != "" {
+	if fault := tenant.AppFault(app); fault != "" {
 		return Credential{}, malformed(fault)
 	}
-	if fault := tokenFault(token); fault != "" {
+	if fault := tenant.TokenFault(token); fault != "" {
 		return Credential{}, malformed(fault)
 	}
 	return Credential{App: app, Token: token}, nil
@@ -141,40 +137,15 @@ func checked(app, token string) (Credential, error) {
 // ValidateApp checks that app can be an app id: 1 to 64 of A-Z, a-z, 0-9, "_"
 // and "-". Errors: [ErrMalformed].
 func ValidateApp(app string) error {
-	if fault := appFault(app); fault != "" {
+	if fault := tenant.AppFault(app); fault != "" {
 		return malformed(fault)
 	}
 	return nil
 }
 
-func appFault(app string) string {
-	switch {
-	case app == "":
-		return "the app id is empty"
-	case len(app) > maxApp:
-		return "the app id is longer than 64 characters"
-	}
-	for i := range len(app) {
-		switch c := app[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
-		default:
-			return "the app id has a character other than A-Z a-z 0-9 _ -"
-		}
-	}
-	return ""
-}
-
-func tokenFault(token string) string {
-	switch {
-	case token == "":
-		return "the token is empty"
-	case len(token) > maxToken:
-		return "the token is longer than 256 characters"
-	}
-	for i := range len(token) {
-		if c := token[i]; c <= ' ' || c > '~' {
-			return "the token has a character that is not printable ASCII, or a space"
-		}
-	}
-	return ""
+// TokenID is the public part of the text of a token, or "" if it is none of
+// rpcgate's own. It keeps text in memory.
+func TokenID(text string) string {
+	token, _ := tenant.ParseToken(text)
+	return token.ID
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/metadata"
+
+	"github.com/rpcgate/rpcgate/auth/tenant"
 )
 
 func basic(plain string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(plain)) }
@@ -162,7 +164,7 @@ func FuzzCredential(f *testing.F) {
 			}
 			return
 		}
-		if appFault(c.App) != "" || tokenFault(c.Token) != "" {
+		if tenant.AppFault(c.App) != "" || tenant.TokenFault(c.Token) != "" {
 			t.Fatalf("accepted a credential out of bounds: app %q", c.App)
 		}
 		for _, again := range []given{

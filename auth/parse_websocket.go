@@ -4,13 +4,15 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
+
+	"github.com/rpcgate/rpcgate/auth/tenant"
 )
 
 // entryPrefix begins the Sec-WebSocket-Protocol entry that holds a credential.
 const entryPrefix = "rpcgate.token."
 
 // maxEntry is the longest base64 text of such an entry: app.token.
-const maxEntry = ((maxApp+1+maxToken)*8 + 5) / 6
+const maxEntry = ((tenant.MaxApp+1+tenant.MaxToken)*8 + 5) / 6
 
 // CredentialFromWebSocket reads the credential of a WebSocket handshake: as
 // over HTTP, or from an entry `rpcgate.token.<base64url of app.token, without

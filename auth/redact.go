@@ -35,28 +35,6 @@ func (c Credential) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"app": c.App, "token": redact(c.Token)})
 }
 
-// String hides the token.
-func (i Issued) String() string { return i.App + "/" + i.ID + ":" + redact(i.Token) }
-
-// GoString hides the token from %#v.
-func (i Issued) GoString() string {
-	return fmt.Sprintf("auth.Issued{Token:%q, TokenInfo:%#v}", redact(i.Token), i.TokenInfo)
-}
-
-// Format hides the token from every verb.
-func (i Issued) Format(f fmt.State, verb rune) { format(f, verb, i.String(), i.GoString()) }
-
-// LogValue hides the token from slog.
-func (i Issued) LogValue() slog.Value { return slog.StringValue(i.String()) }
-
-// MarshalJSON hides the token.
-func (i Issued) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Token string `json:"token"`
-		TokenInfo
-	}{redact(i.Token), i.TokenInfo})
-}
-
 func format(f fmt.State, verb rune, plain, goSyntax string) {
 	if verb == 'v' && f.Flag('#') {
 		plain = goSyntax

@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rpcgate/rpcgate/credcache"
+
+	"github.com/rpcgate/rpcgate/auth/tenant"
 )
 
 // timing is the rhythm of the subscription. A connection that is dead without a
@@ -159,31 +161,31 @@ func (v *Verifier) ping(ctx context.Context, ps *redis.PubSub) {
 
 // hear does what a message says. One that it cannot read may mean anything.
 func (v *Verifier) hear(ctx context.Context, text string) {
-	m, ok := parseMessage(text)
+	m, ok := tenant.ParseMessage(text)
 	if !ok {
 		v.log.WarnContext(ctx, "an unknown message on the channel of revocations; all credentials are looked up again", "channel", v.channel)
 		v.cache.ExpireAll()
 		return
 	}
 	v.forget(m)
-	if m.kind == kindRevoked {
+	if m.Kind == tenant.KindRevoked {
 		v.metrics.revocations.WithLabelValues("message").Inc()
-		v.log.InfoContext(ctx, "a credential is not valid any more", "app", m.app, "token_id", m.id, "found_by", "message")
-		v.onRevoke(Revocation{App: m.app, TokenID: m.id})
+		v.log.InfoContext(ctx, "a credential is not valid any more", "app", m.App, "token_id", m.ID, "found_by", "message")
+		v.onRevoke(Revocation{App: m.App, TokenID: m.ID})
 	}
 }
 
 // forget drops what m is about from the cache, and tells the principals of what
 // it dropped. The cache drops and returns in one step: no look-up can put a
 // record in between that is dropped and not told.
-func (v *Verifier) forget(m message) {
+func (v *Verifier) forget(m tenant.Message) {
 	var dropped []*record
-	if m.id == "" {
-		dropped = v.cache.InvalidateFunc(func(k cacheKey) bool { return k.app == m.app })
-	} else if r, ok := v.cache.Invalidate(cacheKey{m.app, m.id}); ok {
+	if m.ID == "" {
+		dropped = v.cache.InvalidateFunc(func(k cacheKey) bool { return k.app == m.App })
+	} else if r, ok := v.cache.Invalidate(cacheKey{m.App, m.ID}); ok {
 		dropped = append(dropped, r)
 	}
-	if m.kind != kindRevoked {
+	if m.Kind != tenant.KindRevoked {
 		return
 	}
 	for _, r := range dropped {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
 )
 
@@ -68,8 +69,8 @@ func TestTLS(t *testing.T) {
 		"no TLS":             {nil, false},
 	} {
 		rdb := open(t, config.Redis{Addresses: []string{addr}, TLS: tc.tls, ReadTimeout: limit, DialTimeout: limit})
-		s := NewStore(rdb, config.Auth{})
-		if _, err := s.Issue(t.Context(), IssueOptions{App: "acme"}); (err == nil) != tc.ok {
+		s := tenant.NewStore(rdb, config.Auth{})
+		if _, err := s.Issue(t.Context(), tenant.IssueOptions{App: "acme"}); (err == nil) != tc.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

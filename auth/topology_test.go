@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
 )
 
@@ -55,33 +56,33 @@ func TestCluster(t *testing.T) {
 	ctx := t.Context()
 	for name, cfg := range map[string]config.Auth{"hashed": {}, "gozero": goZero()} {
 		t.Run(name, func(t *testing.T) {
-			s := NewStore(rdb, cfg)
+			s := tenant.NewStore(rdb, cfg)
 			g := startGateway(t, rdb, cfg)
 			g.hearing(t)
 			// Enough apps to lie on every node.
 			for _, app := range []string{"acme", "beta", "gamma", "delta", "epsilon", "zeta", "eta"} {
-				issued, err := s.Issue(ctx, IssueOptions{App: app})
+				issued, err := s.Issue(ctx, tenant.IssueOptions{App: app})
 				if err != nil {
 					t.Fatal(err)
 				}
-				g.verify(t, issued.credential(), nil)
+				g.verify(t, credential(issued), nil)
 				next, err := s.Rotate(ctx, app, issued.ID, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
 				within(t, soon, "the rotation", func() bool {
-					_, err := g.Verify(ctx, issued.credential())
+					_, err := g.Verify(ctx, credential(issued))
 					return err != nil && g.told(Revocation{app, issued.ID})
 				})
-				g.verify(t, next.credential(), nil)
+				g.verify(t, credential(next), nil)
 				if err := s.Revoke(ctx, app, next.ID); err != nil {
 					t.Fatal(err)
 				}
 				within(t, soon, "the revocation", func() bool {
-					_, err := g.Verify(ctx, next.credential())
+					_, err := g.Verify(ctx, credential(next))
 					return err != nil
 				})
-				if _, err := s.Issue(ctx, IssueOptions{App: app}); err != nil {
+				if _, err := s.Issue(ctx, tenant.IssueOptions{App: app}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -108,18 +109,18 @@ func TestClusterLosesANode(t *testing.T) {
 		}
 	}
 	rdb := open(t, config.Redis{Addresses: []string{nodes[0].addr, nodes[1].addr, nodes[2].addr}, Mode: "cluster"})
-	s := NewStore(rdb, config.Auth{})
+	s := tenant.NewStore(rdb, config.Auth{})
 	g := startGateway(t, rdb, config.Auth{Cache: config.CredentialCache{Stale: time.Hour}})
 	g.hearing(t)
-	var tokens []Issued
+	var tokens []tenant.Issued
 	for _, app := range []string{"acme", "beta", "gamma", "delta", "epsilon", "zeta", "eta"} {
 		tokens = append(tokens, issue(t, s, app))
-		g.verify(t, tokens[len(tokens)-1].credential(), nil)
+		g.verify(t, credential(tokens[len(tokens)-1]), nil)
 	}
 	nodes[1].kill()
 	for _, token := range tokens {
 		g.cache.ExpireAll()
-		g.verify(t, token.credential(), nil)
+		g.verify(t, credential(token), nil)
 	}
 	eventually(t, "hearing revocations from the others", func() bool { return g.subscribed() })
 	if g.told(Revocation{tokens[0].App, tokens[0].ID}) {
@@ -152,22 +153,22 @@ func TestSentinelFailover(t *testing.T) {
 	})
 
 	through := open(t, config.Redis{Addresses: []string{sentinel.addr}, Mode: "sentinel", MasterName: "tokens"})
-	s := NewStore(through, config.Auth{})
+	s := tenant.NewStore(through, config.Auth{})
 	g := startGateway(t, through, config.Auth{})
 	g.hearing(t)
 	token := issue(t, s, "acme")
-	g.verify(t, token.credential(), nil)
+	g.verify(t, credential(token), nil)
 	if err := rdb.Do(t.Context(), "wait", 1, 1000).Err(); err != nil {
 		t.Fatal(err)
 	}
 
 	master.kill()
 	eventually(t, "the failover", func() bool {
-		g.verify(t, token.credential(), nil)
+		g.verify(t, credential(token), nil)
 		return s.Revoke(t.Context(), "acme", token.ID) == nil
 	})
 	within(t, 2*soon, "the revocation", func() bool { return g.told(Revocation{"acme", token.ID}) })
-	g.verify(t, token.credential(), ErrRevoked)
+	g.verify(t, credential(token), ErrRevoked)
 }
 
 func startSentinel(t *testing.T, conf string) *redisServer {

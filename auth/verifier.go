@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/credcache"
 )
@@ -61,7 +62,7 @@ func NewVerifier(rdb redis.UniversalClient, cfg config.Auth, o VerifierOptions) 
 	v := &Verifier{
 		rdb:      rdb,
 		layout:   newLayout(rdb, cfg),
-		channel:  keysOf(cfg).channel(),
+		channel:  tenant.KeysOf(cfg).Revocations(),
 		workers:  min(maxVerifying, max(1, cmp.Or(cfg.Cache.MaxLoads, 128)/4)),
 		recheck:  cmp.Or(cfg.Cache.NegativeTTL, 5*time.Second),
 		log:      o.Logger,

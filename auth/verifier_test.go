@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
 )
 
@@ -29,29 +30,27 @@ func (g *gateway) verify(t *testing.T, c Credential, err error) {
 	}
 }
 
-func (i Issued) credential() Credential { return Credential{i.App, i.Token} }
-
 func TestVerify(t *testing.T) {
 	rdb := startRedis(t).client()
-	s := NewStore(rdb, config.Auth{})
+	s := tenant.NewStore(rdb, config.Auth{})
 	a, b := issue(t, s, "acme"), issue(t, s, "beta")
-	otherSecret := reSum(a.Token[:secretStart] + b.Token[secretStart:])
-	unknown, _ := newToken()
+	otherSecret := reSum(a.Secret[:secretStart] + b.Secret[secretStart:])
+	unknown, _ := tenant.NewToken()
 	for name, tc := range map[string]struct {
 		c   Credential
 		err error
 	}{
-		"right":                 {a.credential(), nil},
-		"right, another app":    {b.credential(), nil},
+		"right":                 {credential(a), nil},
+		"right, another app":    {credential(b), nil},
 		"an unknown token":      {Credential{"acme", unknown}, ErrInvalid},
-		"an unknown app":        {Credential{"nobody", a.Token}, ErrInvalid},
-		"another app's token":   {Credential{"acme", b.Token}, ErrInvalid},
+		"an unknown app":        {Credential{"nobody", a.Secret}, ErrInvalid},
+		"another app's token":   {Credential{"acme", b.Secret}, ErrInvalid},
 		"another secret":        {Credential{"acme", otherSecret}, ErrInvalid},
-		"another case":          {Credential{"ACME", a.Token}, ErrInvalid},
+		"another case":          {Credential{"ACME", a.Secret}, ErrInvalid},
 		"no token of ours":      {Credential{"acme", "guess"}, ErrInvalid},
-		"a wrong checksum":      {Credential{"acme", a.Token[:sumStart] + "00000000"}, ErrInvalid},
+		"a wrong checksum":      {Credential{"acme", a.Secret[:len(a.Secret)-8] + "00000000"}, ErrInvalid},
 		"nothing":               {Credential{}, ErrMalformed},
-		"an app that is no app": {Credential{"a/b", a.Token}, ErrMalformed},
+		"an app that is no app": {Credential{"a/b", a.Secret}, ErrMalformed},
 		"a token that is none":  {Credential{"acme", "to ken"}, ErrInvalid},
 		"no token":              {Credential{"acme", ""}, ErrInvalid},
 	} {
@@ -65,7 +64,7 @@ func TestVerify(t *testing.T) {
 			}
 		})
 	}
-	if p, err := newGateway(t, rdb, config.Auth{}).Verify(t.Context(), a.credential()); err != nil || p.TokenID != a.ID || !p.Expires.Equal(a.Expires) || p.Revoked() {
+	if p, err := newGateway(t, rdb, config.Auth{}).Verify(t.Context(), credential(a)); err != nil || p.TokenID != a.ID || !p.Expires.Equal(a.Expires) || p.Revoked() {
 		t.Errorf("the principal is %+v, %v", p, err)
 	}
 }
@@ -75,35 +74,35 @@ func TestVerify(t *testing.T) {
 func TestWhatIsAsked(t *testing.T) {
 	server := startRedis(t)
 	rdb := server.client()
-	s := NewStore(rdb, config.Auth{})
+	s := tenant.NewStore(rdb, config.Auth{})
 	a, b := issue(t, s, "acme"), issue(t, s, "acme")
 	g := newGateway(t, rdb, config.Auth{Cache: config.CredentialCache{Entries: 10, NegativeEntries: 10}})
 
 	var wg sync.WaitGroup
 	for range 200 {
-		wg.Go(func() { _, _ = g.Verify(t.Context(), a.credential()) })
+		wg.Go(func() { _, _ = g.Verify(t.Context(), credential(a)) })
 	}
 	wg.Wait()
 	if n := server.calls(rdb, "hmget"); n != 1 {
 		t.Errorf("200 first calls of one credential asked Redis %d times, want once", n)
 	}
-	wrong := reSum(a.Token[:secretStart] + b.Token[secretStart:])
+	wrong := reSum(a.Secret[:secretStart] + b.Secret[secretStart:])
 	for range 100 {
 		g.verify(t, Credential{"acme", wrong}, ErrInvalid)
-		g.verify(t, Credential{"acme", a.Token[1:]}, ErrInvalid)
-		g.verify(t, Credential{"acme", strings.ToUpper(a.Token)}, ErrInvalid)
+		g.verify(t, Credential{"acme", a.Secret[1:]}, ErrInvalid)
+		g.verify(t, Credential{"acme", strings.ToUpper(a.Secret)}, ErrInvalid)
 	}
 	if n := server.calls(rdb, "hmget"); n != 1 {
 		t.Errorf("wrong tokens asked Redis %d times more", n-1)
 	}
 	for range 1000 {
-		madeUp, _ := newToken()
+		madeUp, _ := tenant.NewToken()
 		g.verify(t, Credential{"acme", madeUp}, ErrInvalid)
 	}
 	if entries, negative := g.cache.Len(); entries != 1 || negative != 10 {
 		t.Errorf("the cache holds %d entries and %d misses, want 1 and 10", entries, negative)
 	}
-	g.verify(t, a.credential(), nil)
+	g.verify(t, credential(a), nil)
 	if n := server.calls(rdb, "hmget"); n != 1001 {
 		t.Errorf("Redis was asked %d times, want 1001", n)
 	}
@@ -113,12 +112,12 @@ func TestWhatIsAsked(t *testing.T) {
 func TestNothingSecretIsRemembered(t *testing.T) {
 	rdb := startRedis(t).client()
 	for name, cfg := range map[string]config.Auth{"hashed": {}, "gozero": goZero()} {
-		issued, err := NewStore(rdb, cfg).Issue(t.Context(), IssueOptions{App: "acme"})
+		issued, err := tenant.NewStore(rdb, cfg).Issue(t.Context(), tenant.IssueOptions{App: "acme"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		g := newGateway(t, rdb, cfg)
-		header := "Bearer acme." + issued.Token
+		header := "Bearer acme." + issued.Secret
 		c, err := parseAuthorization(header)
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +143,7 @@ func TestNothingSecretIsRemembered(t *testing.T) {
 					t.Errorf("%s: %q is a piece of the header", name, s)
 				}
 			}
-			if shown := fmt.Sprintf("%+v %#v", r, k); strings.Contains(shown, issued.Token) {
+			if shown := fmt.Sprintf("%+v %#v", r, k); strings.Contains(shown, issued.Secret) {
 				t.Errorf("%s: the record shows the token", name)
 			}
 		}
@@ -153,27 +152,27 @@ func TestNothingSecretIsRemembered(t *testing.T) {
 
 func TestExpiry(t *testing.T) {
 	rdb := startRedis(t).client()
-	s := NewStore(rdb, config.Auth{})
-	short, err := s.Issue(t.Context(), IssueOptions{App: "acme", TTL: 300 * time.Millisecond})
+	s := tenant.NewStore(rdb, config.Auth{})
+	short, err := s.Issue(t.Context(), tenant.IssueOptions{App: "acme", TTL: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := newGateway(t, rdb, config.Auth{})
-	g.verify(t, short.credential(), nil)
+	g.verify(t, credential(short), nil)
 	eventually(t, "the expiry", func() bool {
-		_, err := g.Verify(t.Context(), short.credential())
+		_, err := g.Verify(t.Context(), credential(short))
 		return errors.Is(err, ErrExpired)
 	})
 	if now := time.Now(); now.Before(short.Expires) {
 		t.Errorf("expired %s too early", short.Expires.Sub(now))
 	}
 	// Who has never seen it says the same, as long as Redis keeps it.
-	newGateway(t, rdb, config.Auth{}).verify(t, short.credential(), ErrExpired)
+	newGateway(t, rdb, config.Auth{}).verify(t, credential(short), ErrExpired)
 	if list, err := s.List(t.Context(), ""); err != nil || len(list) != 1 {
 		t.Errorf("List = %+v, %v; want the expired one", list, err)
 	}
 	rdb.Del(t.Context(), "rpcgate:{acme}:token:"+short.ID)
-	newGateway(t, rdb, config.Auth{}).verify(t, short.credential(), ErrInvalid)
+	newGateway(t, rdb, config.Auth{}).verify(t, credential(short), ErrInvalid)
 	if list, err := s.List(t.Context(), ""); err != nil || len(list) != 0 {
 		t.Errorf("List = %+v, %v; want none", list, err)
 	}
@@ -181,7 +180,7 @@ func TestExpiry(t *testing.T) {
 
 func TestEmptyRedisRefusesEverything(t *testing.T) {
 	rdb := startRedis(t).client()
-	token, _ := newToken()
+	token, _ := tenant.NewToken()
 	for _, cfg := range []config.Auth{{}, {Mode: "lenient"}, goZero()} {
 		newGateway(t, rdb, cfg).verify(t, Credential{"acme", token}, ErrInvalid)
 	}
@@ -190,7 +189,7 @@ func TestEmptyRedisRefusesEverything(t *testing.T) {
 // What Redis answers but cannot be a token's record is no proof against it.
 func TestDamagedRecords(t *testing.T) {
 	rdb := startRedis(t).client()
-	a := issue(t, NewStore(rdb, config.Auth{}), "acme")
+	a := issue(t, tenant.NewStore(rdb, config.Auth{}), "acme")
 	ctx, key := t.Context(), "rpcgate:{acme}:token:"+a.ID
 	for _, tc := range []struct {
 		name   string
@@ -203,7 +202,7 @@ func TestDamagedRecords(t *testing.T) {
 		if err := tc.damage(); err != nil {
 			t.Fatal(err)
 		}
-		t.Run(tc.name, func(t *testing.T) { newGateway(t, rdb, config.Auth{}).verify(t, a.credential(), ErrUnavailable) })
+		t.Run(tc.name, func(t *testing.T) { newGateway(t, rdb, config.Auth{}).verify(t, credential(a), ErrUnavailable) })
 	}
 }
 
@@ -241,7 +240,7 @@ func TestGoZero(t *testing.T) {
 		t.Error("the change was not told")
 	}
 
-	next, err := NewStore(rdb, cfg).Rotate(ctx, "acme", "", 0)
+	next, err := tenant.NewStore(rdb, cfg).Rotate(ctx, "acme", "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +248,7 @@ func TestGoZero(t *testing.T) {
 		_, err := g.Verify(ctx, Credential{"acme", "changed"})
 		return errors.Is(err, ErrInvalid)
 	})
-	g.verify(t, next.credential(), nil)
+	g.verify(t, credential(next), nil)
 }
 
 func TestNewVerifierRefuses(t *testing.T) {
@@ -271,7 +270,7 @@ func (panicking) load(context.Context, cacheKey) (*record, error) { panic("out o
 func TestPanicInALookUp(t *testing.T) {
 	g := newGateway(t, nil, config.Auth{})
 	g.layout = panicking{g.layout}
-	token, _ := newToken()
+	token, _ := tenant.NewToken()
 	g.verify(t, Credential{"acme", token}, ErrUnavailable)
 	if out := g.log.String(); !strings.Contains(out, "out of order") || !strings.Contains(out, "verifier_test.go") {
 		t.Errorf("the panic is not logged with its stack: %s", out)
@@ -291,7 +290,7 @@ func TestCallersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil, config.Auth{Cache: config.CredentialCache{LoadTimeout: time.Second}})
 		g.layout = hanging{}
-		token, _ := newToken()
+		token, _ := tenant.NewToken()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		_, err := g.Verify(ctx, Credential{"acme", token})
@@ -310,12 +309,12 @@ func TestCallersDeadline(t *testing.T) {
 }
 
 func BenchmarkVerifyHit(b *testing.B) {
-	text, token := newToken()
+	text, token := tenant.NewToken()
 	g, err := NewVerifier(nil, config.Auth{}, VerifierOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	g.layout = fixed{record: &record{principal: Principal{App: "acme", TokenID: token.ID, Expires: time.Now().Add(time.Hour)}, hash: token.hash}}
+	g.layout = fixed{record: &record{principal: Principal{App: "acme", TokenID: token.ID, Expires: time.Now().Add(time.Hour)}, hash: token.Hash()}}
 	ctx, c := b.Context(), Credential{"acme", text}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -326,9 +325,9 @@ func BenchmarkVerifyHit(b *testing.B) {
 }
 
 func TestVerifyHitAllocatesNothing(t *testing.T) {
-	text, token := newToken()
+	text, token := tenant.NewToken()
 	g := newGateway(t, nil, config.Auth{})
-	g.layout = fixed{record: &record{principal: Principal{App: "acme", TokenID: token.ID}, hash: token.hash}}
+	g.layout = fixed{record: &record{principal: Principal{App: "acme", TokenID: token.ID}, hash: token.Hash()}}
 	ctx, c := t.Context(), Credential{"acme", text}
 	g.verify(t, c, nil)
 	if n := testing.AllocsPerRun(1000, func() { _, _ = g.Verify(ctx, c) }); n != 0 {

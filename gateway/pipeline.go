@@ -162,9 +162,7 @@ func (g *Gateway) logCall(ctx context.Context, c *Call, failure *callError, code
 		rec.App, rec.TokenID = c.Principal.App, c.Principal.TokenID
 	} else if failure != nil && failure.Code == codes.Unauthenticated {
 		rec.ClaimedApp = c.Credential.App
-		if token, err := auth.ParseToken(c.Credential.Token); err == nil {
-			rec.ClaimedTokenID = token.ID
-		}
+		rec.ClaimedTokenID = auth.TokenID(c.Credential.Token)
 	}
 	if failure != nil {
 		rec.Reason, rec.Err = failure.Reason, failure.cause

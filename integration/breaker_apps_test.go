@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/gateway"
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/testbackend"
@@ -50,7 +50,7 @@ func TestBreakerOfOneApp(t *testing.T) {
 			b := testbackend.Start(t)
 			b.Handle("Echo/Unary", failingFor("greedy", tt.code))
 			r := newRig(t, echoConfig(b, tt.settings)+quiet)
-			greedy := issueToken(t, r.redis.Addr, auth.IssueOptions{App: "greedy"}).Token
+			greedy := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "greedy"}).Secret
 			good := startLoad(t, 2, r.echoing())
 			bad := newLoad(t)
 			bad.add(2, r.echoingAs("greedy", greedy))
@@ -99,7 +99,7 @@ func (r *rig) breakerOf(t *testing.T, app string) gateway.BreakerView {
 func TestOperatorForcesBreakers(t *testing.T) {
 	t.Parallel()
 	r, _ := newEchoRig(t, "", quiet)
-	other := issueToken(t, r.redis.Addr, auth.IssueOptions{App: "other"}).Token
+	other := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "other"}).Secret
 	word := func(args ...string) {
 		t.Helper()
 		args = append([]string{"breaker", args[0], "--admin", r.Admin, "--backend", "echo", "--method", echoUnary}, args[1:]...)

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/testbackend"
 )
@@ -197,7 +197,7 @@ func TestCallersCannotOpenTheBreaker(t *testing.T) {
 				return s.Send(msg)
 			})
 			r := newRig(t, echoConfig(b, "breaker: {kind: "+kind+"}")+quiet)
-			bully := issueToken(t, r.redis.Addr, auth.IssueOptions{App: "bully"}).Token
+			bully := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "bully"}).Secret
 			good := startLoad(t, 2, r.echoing())
 			bad := newLoad(t)
 			var n atomic.Int64

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/examples/shop/shoppb"
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/redistest"
@@ -70,12 +71,12 @@ func wantMetadata(t testing.TB, md metadata.MD, key string, want ...string) {
 func TestRefusedCredentials(t *testing.T) {
 	t.Parallel()
 	r, b := newEchoRig(t, "", "")
-	other := issueToken(t, r.redis.Addr, auth.IssueOptions{App: "other"}).Token
-	expired := issueToken(t, r.redis.Addr, auth.IssueOptions{App: r.app, TTL: 2 * time.Second})
-	revoked := issueToken(t, r.redis.Addr, auth.IssueOptions{App: r.app})
-	withStore(t, r.redis.Addr, func(ctx context.Context, s *auth.Store) error { return s.Revoke(ctx, r.app, revoked.ID) })
+	other := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "other"}).Secret
+	expired := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: r.app, TTL: 2 * time.Second})
+	revoked := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: r.app})
+	withStore(t, r.redis.Addr, func(ctx context.Context, s *tenant.Store) error { return s.Revoke(ctx, r.app, revoked.ID) })
 	// The gateway has seen this one when it was valid.
-	r.do(t, r.http1, "GET", "/v1/echo", "", "X-App", r.app, "X-Token", expired.Token).ok(t, "")
+	r.do(t, r.http1, "GET", "/v1/echo", "", "X-App", r.app, "X-Token", expired.Secret).ok(t, "")
 	b.Take()
 	gatewaytest.Eventually(t, func() error {
 		if wait := time.Until(expired.Expires); wait > 0 {
@@ -93,8 +94,8 @@ func TestRefusedCredentials(t *testing.T) {
 		{"missing", "CREDENTIAL_MISSING", nil, nil},
 		{"unknown app", "TOKEN_INVALID", []string{"X-App", "nobody", "X-Token", r.token}, []string{"app", "nobody", "token", r.token}},
 		{"another app's token", "TOKEN_INVALID", []string{"X-App", r.app, "X-Token", other}, []string{"app", r.app, "token", other}},
-		{"expired", "TOKEN_EXPIRED", []string{"Authorization", bearer(r.app, expired.Token)}, nil},
-		{"revoked", "TOKEN_REVOKED", []string{"Authorization", bearer(r.app, revoked.Token)}, nil},
+		{"expired", "TOKEN_EXPIRED", []string{"Authorization", bearer(r.app, expired.Secret)}, nil},
+		{"revoked", "TOKEN_REVOKED", []string{"Authorization", bearer(r.app, revoked.Secret)}, nil},
 		{"no token", "CREDENTIAL_MALFORMED", []string{"X-App", r.app}, []string{"app", r.app}},
 		{"no app", "CREDENTIAL_MALFORMED", []string{"X-Token", r.token}, []string{"token", r.token}},
 		{"empty token", "CREDENTIAL_MALFORMED", []string{"X-App", r.app, "X-Token", ""}, []string{"app", r.app, "token", ""}},
@@ -133,7 +134,7 @@ func TestRefusedCredentials(t *testing.T) {
 			untouched(t, b)
 		})
 	}
-	if out := r.Output(); strings.Contains(out, r.token) || strings.Contains(out, expired.Token) {
+	if out := r.Output(); strings.Contains(out, r.token) || strings.Contains(out, expired.Secret) {
 		t.Error("a token is in the log")
 	}
 	r.call(t, "GET", "/v1/echo", "").ok(t, "")

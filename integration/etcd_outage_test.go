@@ -11,7 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/integration/etcdtest"
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/testbackend"
@@ -126,7 +126,7 @@ func TestFault10EtcdAwayUnderLoad(t *testing.T) {
 			outage(etcd, func() {
 				callers.awaitMore(200)
 				// A connection that is made now finds its endpoints, too.
-				token := issueToken(t, r.redis.Addr, auth.IssueOptions{App: "newcomer"}).Token
+				token := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "newcomer"}).Secret
 				must(t, r.posting(r.http1, "newcomer", token, "/v1/users", `{"name": "Bob"}`))
 			})
 			cli := etcd.Client()

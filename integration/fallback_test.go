@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/testbackend"
 )
@@ -125,7 +125,7 @@ func TestLastGoodAnswer(t *testing.T) {
 	if a := r.call(t, "GET", "/v1/users/2", ""); a.Status == http.StatusOK {
 		t.Errorf("another request is answered: %s", a.Body)
 	}
-	other := issueToken(t, r.redis.Addr, auth.IssueOptions{App: "other"}).Token
+	other := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "other"}).Secret
 	if a := r.do(t, r.http1, "GET", path, "", "Authorization", "Bearer other."+other); a.Status == http.StatusOK {
 		t.Errorf("another app is answered: %s", a.Body)
 	}

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/redistest"
@@ -46,7 +47,7 @@ type rig struct {
 func newRig(t *testing.T, configText string) *rig {
 	t.Helper()
 	r := &rig{redis: redistest.Start(t, redistest.Options{}), app: "acme"}
-	r.token = issueToken(t, r.redis.Addr, auth.IssueOptions{App: r.app}).Token
+	r.token = issueToken(t, r.redis.Addr, tenant.IssueOptions{App: r.app}).Secret
 	r.Gateway = gatewaytest.Serve(t, fmt.Sprintf("redis: {addresses: [%q]}\n", r.redis.Addr)+configText)
 	r.http1, r.http2 = httpClient(t, false), httpClient(t, true)
 	r.conn = dial(t, r.GRPC)
@@ -85,10 +86,10 @@ func newShopRig(t *testing.T, settings string, shopArgs ...string) *rig {
 }
 
 // issueToken puts a token into a Redis.
-func issueToken(t testing.TB, redis string, o auth.IssueOptions) auth.Issued {
+func issueToken(t testing.TB, redis string, o tenant.IssueOptions) tenant.Issued {
 	t.Helper()
-	var issued auth.Issued
-	withStore(t, redis, func(ctx context.Context, s *auth.Store) error {
+	var issued tenant.Issued
+	withStore(t, redis, func(ctx context.Context, s *tenant.Store) error {
 		var err error
 		issued, err = s.Issue(ctx, o)
 		return err
@@ -96,7 +97,7 @@ func issueToken(t testing.TB, redis string, o auth.IssueOptions) auth.Issued {
 	return issued
 }
 
-func withStore(t testing.TB, redis string, do func(context.Context, *auth.Store) error) {
+func withStore(t testing.TB, redis string, do func(context.Context, *tenant.Store) error) {
 	t.Helper()
 	cfg := config.Defaults()
 	cfg.Redis.Addresses = []string{redis}
@@ -105,7 +106,7 @@ func withStore(t testing.TB, redis string, do func(context.Context, *auth.Store)
 		t.Fatal(err)
 	}
 	defer rdb.Close()
-	if err := do(t.Context(), auth.NewStore(rdb, cfg.Auth)); err != nil {
+	if err := do(t.Context(), tenant.NewStore(rdb, cfg.Auth)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/redistest"
 )
@@ -36,7 +36,7 @@ const quiet = "log: {success_sample: 0}\n"
 func startRig(t *testing.T, server *redistest.Server, redisConfig, configText string) *rig {
 	t.Helper()
 	r := &rig{redis: server, app: "acme"}
-	r.token = issueToken(t, server.Addr, auth.IssueOptions{App: r.app}).Token
+	r.token = issueToken(t, server.Addr, tenant.IssueOptions{App: r.app}).Secret
 	r.start(t, redisConfig, configText)
 	return r
 }

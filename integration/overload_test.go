@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/testbackend"
 )
@@ -97,7 +97,7 @@ func sheddingRig(t *testing.T, overload string) (r *rig, b *testbackend.Server, 
   - {method: testbackend.Echo/ServerStream, priority: low}
   - {method: testbackend.Admin/GetResource, priority: high}
 `+quiet)
-	return r, b, issueToken(t, r.redis.Addr, auth.IssueOptions{App: "other"}).Token
+	return r, b, issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "other"}).Secret
 }
 
 // An app that fills its share of the calls in flight is refused; another's go

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/redistest"
 	"github.com/rpcgate/rpcgate/integration/testbackend"
@@ -205,7 +205,7 @@ func TestPoolKey(t *testing.T) {
 			tokens := map[string]bool{}
 			for _, app := range []string{"one", "two"} {
 				for range 2 {
-					token := issueToken(t, r.redis.Addr, auth.IssueOptions{App: app}).Token
+					token := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: app}).Secret
 					tokens[fmt.Sprintf("%q %q", []string{app}, []string{token})] = true
 					calls = append(calls, r.echoingAs(app, token), r.invokingAs(app, token))
 				}
@@ -313,7 +313,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	r := newRig(t, echoConfig(b, "pool: {idle_timeout: 300ms}"))
 	stream := rawStream(t, r.limited(t), r.conn, echoBidi)
 	echoes(t, stream)
-	other := issueToken(t, r.redis.Addr, auth.IssueOptions{App: "other"}).Token
+	other := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "other"}).Secret
 	must(t, r.echoingAs("other", other))
 
 	r.awaitMetric(t, 1, "rpcgate_pool_conns") // a call in flight is use

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/redistest"
 	"github.com/rpcgate/rpcgate/integration/testbackend"
@@ -42,7 +42,7 @@ func TestFault9RedisAway(t *testing.T) {
 			t.Run(mode+"/"+fault.name, func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t, redistest.Options{Persist: true})
-				unseen := issueToken(t, server.Addr, auth.IssueOptions{App: "late"}).Token
+				unseen := issueToken(t, server.Addr, tenant.IssueOptions{App: "late"}).Secret
 				b := testbackend.Start(t)
 				r := startRig(t, server, "", echoConfig(b, "")+"auth: {mode: "+mode+", "+shortMemory+"}\n")
 				must(t, r.echoing())
@@ -135,7 +135,7 @@ func TestFault9EmptyRedisRefusesEverything(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Options{})
-			unseen := issueToken(t, server.Addr, auth.IssueOptions{App: "late"}).Token
+			unseen := issueToken(t, server.Addr, tenant.IssueOptions{App: "late"}).Secret
 			b := testbackend.Start(t)
 			r := startRig(t, server, "", echoConfig(b, "")+"auth: {mode: "+mode+"}\n")
 			must(t, r.echoing())
@@ -151,7 +151,7 @@ func TestFault9EmptyRedisRefusesEverything(t *testing.T) {
 			})
 			untouched(t, b)
 
-			r.token = issueToken(t, server.Addr, auth.IssueOptions{App: r.app}).Token
+			r.token = issueToken(t, server.Addr, tenant.IssueOptions{App: r.app}).Secret
 			must(t, r.echoing())
 		})
 	}
@@ -167,12 +167,12 @@ func TestSlowRedis(t *testing.T) {
 
 	// Within the limit of a look-up it is only slow.
 	network.Slow(20 * time.Millisecond)
-	must(t, r.echoingAs("slow", issueToken(t, server.Addr, auth.IssueOptions{App: "slow"}).Token))
+	must(t, r.echoingAs("slow", issueToken(t, server.Addr, tenant.IssueOptions{App: "slow"}).Secret))
 
 	// Beyond it, it is as good as away, and the known are not held up by it.
 	callers := startLoad(t, 4, r.echoing())
 	network.Slow(2 * shortLoad)
-	late := issueToken(t, server.Addr, auth.IssueOptions{App: "late"}).Token
+	late := issueToken(t, server.Addr, tenant.IssueOptions{App: "late"}).Secret
 	unavailable(t, "never seen", r.echoingAs("late", late))
 	callers.awaitMore(100)
 	network.Mend()

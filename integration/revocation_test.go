@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/redistest"
 	"github.com/rpcgate/rpcgate/integration/testbackend"
@@ -22,7 +22,7 @@ import (
 // revoke ends a token and returns when that was done.
 func (r *rig) revoke(t testing.TB, token string) time.Time {
 	t.Helper()
-	withStore(t, r.redis.Addr, func(ctx context.Context, s *auth.Store) error {
+	withStore(t, r.redis.Addr, func(ctx context.Context, s *tenant.Store) error {
 		return s.Revoke(ctx, r.app, tokenID(token))
 	})
 	return time.Now()
@@ -57,7 +57,7 @@ func TestRevokedWithinASecondOnTwoGateways(t *testing.T) {
 	one := newRig(t, echoConfig(b, ""))
 	two := one.beside(t, echoConfig(b, ""))
 	gateways := []*rig{one, two}
-	other := issueToken(t, one.redis.Addr, auth.IssueOptions{App: one.app}).Token
+	other := issueToken(t, one.redis.Addr, tenant.IssueOptions{App: one.app}).Secret
 	for _, g := range gateways {
 		g.heard(t, true)
 		must(t, g.echoing())
@@ -159,7 +159,7 @@ func TestRevocationCancelsStreams(t *testing.T) {
 	r := newRig(t, echoConfig(b, "")+"auth: {revoke_in_flight: cancel}\n")
 	r.heard(t, true)
 	stranger := &rig{Gateway: r.Gateway, redis: r.redis, app: "other", conn: r.conn, http1: r.http1}
-	stranger.token = issueToken(t, r.redis.Addr, auth.IssueOptions{App: "other"}).Token
+	stranger.token = issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "other"}).Secret
 	theirs, _, _ := stranger.openStreams(t, b)
 	bidi, lines, _ := r.openStreams(t, b)
 
@@ -259,8 +259,8 @@ func TestExpiryWhileCached(t *testing.T) {
 	t.Parallel()
 	r, b := newEchoRig(t, "", "")
 	const ttl = 1500 * time.Millisecond
-	issued := issueToken(t, r.redis.Addr, auth.IssueOptions{App: "brief", TTL: ttl})
-	call := r.echoingAs("brief", issued.Token)
+	issued := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "brief", TTL: ttl})
+	call := r.echoingAs("brief", issued.Secret)
 	for {
 		before := time.Now()
 		got := reasonFor(call(limited(t)))

@@ -8,6 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/examples/shop/shopserver"
 )
@@ -43,11 +44,11 @@ func (s *demoStore) issue(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = rdb.Close() }()
-	issued, err := auth.NewStore(rdb, cfg.Auth).Issue(ctx, auth.IssueOptions{App: s.app, Note: "gateway demo"})
+	issued, err := tenant.NewStore(rdb, cfg.Auth).Issue(ctx, tenant.IssueOptions{App: s.app, Note: "gateway demo"})
 	if err != nil {
 		return err
 	}
-	s.token = issued.Token
+	s.token = issued.Secret
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
 )
 
@@ -67,7 +68,7 @@ func (f *storeFlags) settings() (config.Redis, config.Auth, error) {
 }
 
 // with opens the store, runs do, and closes it.
-func (f *storeFlags) with(ctx context.Context, do func(context.Context, *auth.Store) error) error {
+func (f *storeFlags) with(ctx context.Context, do func(context.Context, *tenant.Store) error) error {
 	redis, settings, err := f.settings()
 	if err != nil {
 		return err
@@ -79,18 +80,18 @@ func (f *storeFlags) with(ctx context.Context, do func(context.Context, *auth.St
 	defer func() { _ = rdb.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return do(ctx, auth.NewStore(rdb, settings))
+	return do(ctx, tenant.NewStore(rdb, settings))
 }
 
 // printIssued prints a token that was just made: to stdout nothing but the
 // token, so that `TOKEN=$(gateway token issue …)` works, and to stderr what a
 // person wants to know of it, and the remark.
-func printIssued(cmd *cobra.Command, format output, issued auth.Issued, remark string) error {
+func printIssued(cmd *cobra.Command, format output, issued tenant.Issued, remark string) error {
 	if format == outputJSON {
-		return printJSON(cmd.OutOrStdout(), struct { // Issued itself prints without the token
-			Token string `json:"token"`
-			auth.TokenInfo
-		}{issued.Token, issued.TokenInfo})
+		return printJSON(cmd.OutOrStdout(), struct { // Issued itself prints without the secret
+			Secret string `json:"token"`
+			tenant.Token
+		}{issued.Secret, issued.Token})
 	}
 	name := "Token"
 	if issued.ID != "" { // one in go-zero's layout has none
@@ -98,7 +99,7 @@ func printIssued(cmd *cobra.Command, format output, issued auth.Issued, remark s
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s of app %s; expires: %s. It is shown this once: keep it.%s\n",
 		name, issued.App, instant(issued.Expires, "never"), remark)
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), issued.Token)
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), issued.Secret)
 	return err
 }
 

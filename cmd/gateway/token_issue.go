@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 )
 
 func newTokenIssue() *cobra.Command {
 	var store storeFlags
-	var o auth.IssueOptions
+	var o tenant.IssueOptions
 	cmd := &cobra.Command{
 		Use:   "issue",
 		Short: "Make a token for an app and print it, this once",
@@ -35,7 +35,7 @@ The token alone goes to standard output.`,
 		if err := notNegative("ttl", o.TTL); err != nil {
 			return err
 		}
-		return store.with(cmd.Context(), func(ctx context.Context, s *auth.Store) error {
+		return store.with(cmd.Context(), func(ctx context.Context, s *tenant.Store) error {
 			issued, err := s.Issue(ctx, o)
 			if err != nil {
 				return err

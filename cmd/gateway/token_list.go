@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 )
 
 func newTokenList() *cobra.Command {
@@ -28,7 +28,7 @@ func newTokenList() *cobra.Command {
 				return err
 			}
 		}
-		return store.with(cmd.Context(), func(ctx context.Context, s *auth.Store) error {
+		return store.with(cmd.Context(), func(ctx context.Context, s *tenant.Store) error {
 			tokens, err := s.List(ctx, app)
 			if err != nil {
 				return err
@@ -53,12 +53,12 @@ func newTokenList() *cobra.Command {
 
 // tokenJSON is a token as scripts get it.
 type tokenJSON struct {
-	auth.TokenInfo
+	tenant.Token
 	State string `json:"state"`
 }
 
 // tokenState is what the token is good for, in a word or two.
-func tokenState(t auth.TokenInfo, now time.Time) string {
+func tokenState(t tenant.Token, now time.Time) string {
 	switch {
 	case !t.Revoked.IsZero():
 		return "revoked"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 )
 
 func newTokenRevoke() *cobra.Command {
@@ -39,10 +39,10 @@ A revoked token stays listed, as revoked, for 30 days.`,
 		case id != "" && all:
 			return usagef("give --id or --all, not both")
 		}
-		return store.with(cmd.Context(), func(ctx context.Context, s *auth.Store) error {
+		return store.with(cmd.Context(), func(ctx context.Context, s *tenant.Store) error {
 			err := s.Revoke(ctx, app, id)
 			switch {
-			case all && errors.Is(err, auth.ErrNoToken):
+			case all && errors.Is(err, tenant.ErrNoToken):
 				return fmt.Errorf("app %s has no tokens", app)
 			case err != nil:
 				return err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/auth/tenant"
 )
 
 func newTokenRotate() *cobra.Command {
@@ -38,7 +38,7 @@ over; with --grace 0s it is revoked at once.`,
 		if err := notNegative("grace", grace); err != nil {
 			return err
 		}
-		return store.with(cmd.Context(), func(ctx context.Context, s *auth.Store) error {
+		return store.with(cmd.Context(), func(ctx context.Context, s *tenant.Store) error {
 			issued, err := s.Rotate(ctx, app, id, grace)
 			if err != nil {
 				return err

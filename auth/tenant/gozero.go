@@ -1,4 +1,4 @@
-package auth
+package tenant
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func (s goZeroStore) issue(ctx context.Context, o IssueOptions) (Issued, error) 
 	if o.Note != "" || o.TTL != 0 {
 		return Issued{}, fmt.Errorf("%w: it keeps neither notes nor expiries", ErrLayout)
 	}
-	text, _ := newToken()
+	text, _ := NewToken()
 	made, err := s.rdb.HSetNX(ctx, s.key, o.App, text).Result()
 	if err != nil {
 		return Issued{}, err
@@ -40,25 +40,25 @@ func (s goZeroStore) issue(ctx context.Context, o IssueOptions) (Issued, error) 
 	if !made {
 		return Issued{}, fmt.Errorf("%w: the app has a token already, and may have only one; rotate it", ErrLayout)
 	}
-	return Issued{Token: text, TokenInfo: TokenInfo{App: o.App}}, nil
+	return Issued{Secret: text, Token: Token{App: o.App}}, nil
 }
 
-func (s goZeroStore) list(ctx context.Context, app string) ([]TokenInfo, error) {
+func (s goZeroStore) list(ctx context.Context, app string) ([]Token, error) {
 	if app != "" {
 		found, err := s.rdb.HExists(ctx, s.key, app).Result()
 		if err != nil || !found {
 			return nil, err
 		}
-		return []TokenInfo{{App: app}}, nil
+		return []Token{{App: app}}, nil
 	}
 	apps, err := s.rdb.HKeys(ctx, s.key).Result()
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(apps)
-	all := make([]TokenInfo, len(apps))
+	all := make([]Token, len(apps))
 	for i, app := range apps {
-		all[i] = TokenInfo{App: app}
+		all[i] = Token{App: app}
 	}
 	return all, nil
 }
@@ -71,11 +71,11 @@ func (s goZeroStore) rotate(ctx context.Context, app, id string, grace time.Dura
 	if grace != 0 {
 		return Issued{}, fmt.Errorf("%w: it cannot keep the old token for a grace; give 0", ErrLayout)
 	}
-	text, _ := newToken()
+	text, _ := NewToken()
 	if err := s.replace(ctx, app, id, text); err != nil {
 		return Issued{}, err
 	}
-	return Issued{Token: text, TokenInfo: TokenInfo{App: app}}, nil
+	return Issued{Secret: text, Token: Token{App: app}}, nil
 }
 
 // replace puts text in the place of app's token, or nothing if it is "".
@@ -84,7 +84,7 @@ func (s goZeroStore) replace(ctx context.Context, app, id, text string) error {
 		return fmt.Errorf("%w: its tokens have no ids; give none", ErrLayout)
 	}
 	known, err := goZeroReplaceScript().Run(ctx, s.rdb, []string{s.key},
-		app, text, s.channel, message{kind: kindRevoked, app: app}.String()).Bool()
+		app, text, s.channel, Message{Kind: KindRevoked, App: app}.String()).Bool()
 	if err == nil && !known {
 		err = ErrNoToken
 	}

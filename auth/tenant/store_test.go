@@ -1,8 +1,9 @@
-package auth
+package tenant
 
 import (
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,10 @@ func issue(t *testing.T, s *Store, app string) Issued {
 		t.Fatal(err)
 	}
 	return issued
+}
+
+func contains(all []Token, want Token) bool {
+	return slices.ContainsFunc(all, func(t Token) bool { return reflect.DeepEqual(t, want) })
 }
 
 // dump is all that Redis holds, as text.
@@ -48,7 +53,7 @@ func dump(t *testing.T, rdb redis.UniversalClient) string {
 }
 
 func TestStore(t *testing.T) {
-	rdb := startRedis(t).client()
+	rdb := startRedis(t)
 	s, ctx := NewStore(rdb, config.Auth{KeyPrefix: "gw"}), t.Context()
 	before := time.Now()
 
@@ -59,21 +64,21 @@ func TestStore(t *testing.T) {
 	}
 	b := issue(t, s, "beta")
 
-	if parsed, err := ParseToken(a.Token); err != nil || parsed.ID != a.ID {
+	if parsed, err := ParseToken(a.Secret); err != nil || parsed.ID != a.ID {
 		t.Errorf("the token issued reads %v, %v", parsed, err)
 	}
 	if a.App != "acme" || a.Note != "for acme" || a.Created.Before(before.Truncate(time.Second)) ||
 		a.Expires.Sub(a.Created) != time.Hour || !forever.Expires.IsZero() {
-		t.Errorf("issued %+v and %+v", a.TokenInfo, forever.TokenInfo)
+		t.Errorf("issued %+v and %+v", a.Token, forever.Token)
 	}
 
 	all, err := s.List(ctx, "")
-	if want := []TokenInfo{a.TokenInfo, forever.TokenInfo, b.TokenInfo}; err != nil || len(all) != 3 || all[2] != want[2] ||
-		!slices.Contains(all, want[0]) || !slices.Contains(all, want[1]) {
+	if want := []Token{a.Token, forever.Token, b.Token}; err != nil || len(all) != 3 || !reflect.DeepEqual(all[2], want[2]) ||
+		!contains(all, want[0]) || !contains(all, want[1]) {
 		t.Errorf("List = %+v, %v; want %+v", all, err, want)
 	}
-	if one, err := s.List(ctx, "beta"); err != nil || !slices.Equal(one, []TokenInfo{b.TokenInfo}) {
-		t.Errorf("List(beta) = %+v, %v; want %+v", one, err, b.TokenInfo)
+	if one, err := s.List(ctx, "beta"); err != nil || !reflect.DeepEqual(one, []Token{b.Token}) {
+		t.Errorf("List(beta) = %+v, %v; want %+v", one, err, b.Token)
 	}
 	if none, err := s.List(ctx, "nobody"); err != nil || len(none) != 0 {
 		t.Errorf("List(nobody) = %+v, %v", none, err)
@@ -81,7 +86,7 @@ func TestStore(t *testing.T) {
 
 	held := dump(t, rdb)
 	for _, issued := range []Issued{a, forever, b} {
-		if strings.Contains(held, issued.Token[secretStart:secretStart+secretLen]) || !strings.Contains(held, issued.ID) {
+		if strings.Contains(held, issued.Secret[secretStart:secretStart+secretLen]) || !strings.Contains(held, issued.ID) {
 			t.Errorf("Redis holds a secret, or not the id %s", issued.ID)
 		}
 	}
@@ -97,7 +102,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestStoreRevoke(t *testing.T) {
-	rdb := startRedis(t).client()
+	rdb := startRedis(t)
 	s, ctx := NewStore(rdb, config.Auth{}), t.Context()
 	a := issue(t, s, "acme")
 	b, _ := s.Issue(ctx, IssueOptions{App: "acme"})
@@ -126,17 +131,17 @@ func TestStoreRevoke(t *testing.T) {
 		"another app's token": s.Revoke(ctx, "beta", a.ID),
 		"an unknown id":       s.Revoke(ctx, "acme", strings.Repeat("a", idLen)),
 		"no id":               s.Revoke(ctx, "acme", "*"),
-		"a whole token":       s.Revoke(ctx, "acme", a.Token),
+		"a whole token":       s.Revoke(ctx, "acme", a.Secret),
 		"an unknown app":      s.Revoke(ctx, "beta", ""),
 	} {
-		if !errors.Is(err, ErrNoToken) || strings.Contains(err.Error(), a.Token) {
+		if !errors.Is(err, ErrNoToken) || strings.Contains(err.Error(), a.Secret) {
 			t.Errorf("%s: %v, want %v", name, err, ErrNoToken)
 		}
 	}
 }
 
 func TestStoreRotate(t *testing.T) {
-	rdb := startRedis(t).client()
+	rdb := startRedis(t)
 	s, ctx := NewStore(rdb, config.Auth{}), t.Context()
 	old := issue(t, s, "acme")
 
@@ -145,11 +150,11 @@ func TestStoreRotate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if next.ID == old.ID || next.Note != old.Note || math.Abs(float64(next.Expires.Sub(next.Created)-time.Hour)) > float64(time.Millisecond) {
-		t.Errorf("rotated %+v to %+v", old.TokenInfo, next.TokenInfo)
+		t.Errorf("rotated %+v to %+v", old.Token, next.Token)
 	}
 	listed, _ := s.List(ctx, "acme")
-	if len(listed) != 2 || !slices.Contains(listed, next.TokenInfo) {
-		t.Errorf("listed %+v, want %+v among them", listed, next.TokenInfo)
+	if len(listed) != 2 || !contains(listed, next.Token) {
+		t.Errorf("listed %+v, want %+v among them", listed, next.Secret)
 	}
 	for _, l := range listed {
 		if l.ID == old.ID && (l.ReplacedBy != next.ID || l.Expires.Sub(next.Created) != time.Minute) {
@@ -184,13 +189,13 @@ func TestStoreRotate(t *testing.T) {
 	_ = final
 	forever, _ := s.Issue(ctx, IssueOptions{App: "forever"})
 	if next, err = s.Rotate(ctx, "forever", forever.ID, time.Minute); err != nil || !next.Expires.IsZero() {
-		t.Errorf("one without an end is rotated to %+v, %v", next.TokenInfo, err)
+		t.Errorf("one without an end is rotated to %+v, %v", next.Token, err)
 	}
 }
 
 func TestStoreRefusesBadInput(t *testing.T) {
 	// No server: bad input is found before Redis is asked.
-	rdb := open(t, config.Redis{Addresses: []string{freeAddr(t)}})
+	rdb := connect(t, "127.0.0.1:1")
 	ctx := t.Context()
 	for _, cfg := range []config.Auth{{}, goZero()} {
 		s := NewStore(rdb, cfg)
@@ -209,32 +214,32 @@ func TestStoreRefusesBadInput(t *testing.T) {
 		_, listErr := s.List(ctx, "a b")
 		_, rotateErr := s.Rotate(ctx, "", "", 0)
 		for name, err := range map[string]error{"List": listErr, "Revoke": s.Revoke(ctx, "a:b", ""), "Rotate": rotateErr} {
-			if !errors.Is(err, ErrMalformed) {
-				t.Errorf("%s: %v, want %v", name, err, ErrMalformed)
+			if !errors.Is(err, ErrInput) {
+				t.Errorf("%s: %v, want %v", name, err, ErrInput)
 			}
 		}
 	}
 }
 
 func TestStoreGoZero(t *testing.T) {
-	rdb := startRedis(t).client()
+	rdb := startRedis(t)
 	s, ctx := NewStore(rdb, goZero()), t.Context()
 	first, err := s.Issue(ctx, IssueOptions{App: "acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := rdb.HGet(ctx, "rpc:apps", "acme").Val(); got != first.Token || first.ID != "" {
+	if got := rdb.HGet(ctx, "rpc:apps", "acme").Val(); got != first.Secret || first.ID != "" {
 		t.Error("zRPC would not find the token that was issued")
 	}
 	rdb.HSet(ctx, "rpc:apps", "beta", "by hand")
-	if got, err := s.List(ctx, ""); err != nil || !slices.Equal(got, []TokenInfo{{App: "acme"}, {App: "beta"}}) {
+	if got, err := s.List(ctx, ""); err != nil || !reflect.DeepEqual(got, []Token{{App: "acme"}, {App: "beta"}}) {
 		t.Errorf("List = %+v, %v", got, err)
 	}
 	if got, err := s.List(ctx, "beta"); err != nil || len(got) != 1 {
 		t.Errorf("List(beta) = %+v, %v", got, err)
 	}
 	next, err := s.Rotate(ctx, "beta", "", 0)
-	if err != nil || rdb.HGet(ctx, "rpc:apps", "beta").Val() != next.Token {
+	if err != nil || rdb.HGet(ctx, "rpc:apps", "beta").Val() != next.Secret {
 		t.Errorf("Rotate: %v", err)
 	}
 	if err := s.Revoke(ctx, "beta", ""); err != nil || rdb.HExists(ctx, "rpc:apps", "beta").Val() {
@@ -250,7 +255,7 @@ func TestStoreGoZero(t *testing.T) {
 		"revoking nothing": {s.Revoke(ctx, "new", ""), ErrNoToken},
 		"rotating nothing": {fault(s.Rotate(ctx, "new", "", 0)), ErrNoToken},
 	} {
-		if !errors.Is(tc.got, tc.want) || strings.Contains(tc.got.Error(), first.Token) {
+		if !errors.Is(tc.got, tc.want) || strings.Contains(tc.got.Error(), first.Secret) {
 			t.Errorf("%s: %v, want %v", name, tc.got, tc.want)
 		}
 	}

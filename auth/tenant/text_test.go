@@ -1,4 +1,4 @@
-package auth
+package tenant
 
 import (
 	"errors"
@@ -10,12 +10,12 @@ import (
 func TestTokenRoundTrip(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
-		text, token := newToken()
+		text, token := NewToken()
 		got, err := ParseToken(text)
 		if err != nil || got != token {
 			t.Fatalf("ParseToken of a new token: %v, %v; want %v", got, err, token)
 		}
-		if seen[token.ID] || tokenFault(text) != "" || strings.Contains(text, ".") {
+		if seen[token.ID] || TokenFault(text) != "" || strings.Contains(text, ".") {
 			t.Fatalf("id %s is not new, or its text is no credential", token.ID)
 		}
 		seen[token.ID] = true
@@ -42,7 +42,7 @@ func reSum(text string) string {
 }
 
 func TestParseTokenRefuses(t *testing.T) {
-	text, token := newToken()
+	text, token := NewToken()
 	swap := func(at int, c string) string { return text[:at] + c + text[at+len(c):] }
 	for _, tc := range []struct{ name, text, want string }{
 		{"empty", "", "82 characters"},
@@ -61,7 +61,7 @@ func TestParseTokenRefuses(t *testing.T) {
 		{"a wrong checksum", text[:sumStart] + strings.Repeat("0", sumLen), "checksum"},
 	} {
 		got, err := ParseToken(tc.text)
-		if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), tc.want) || got != (Token{}) {
+		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), tc.want) || got != (ParsedToken{}) {
 			t.Errorf("%s: %v, %v; want %q", tc.name, got, err, tc.want)
 			continue
 		}
@@ -83,7 +83,7 @@ func TestParseTokenRefuses(t *testing.T) {
 
 // What is accepted is the one spelling of its id and secret.
 func FuzzParseToken(f *testing.F) {
-	text, _ := newToken()
+	text, _ := NewToken()
 	f.Add(text)
 	f.Add(text[:len(text)-1])
 	f.Add(strings.ToUpper(text))
@@ -91,7 +91,7 @@ func FuzzParseToken(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		token, err := ParseToken(text)
 		if err != nil {
-			if !errors.Is(err, ErrMalformed) {
+			if !errors.Is(err, ErrInput) {
 				t.Fatalf("refused with %v", err)
 			}
 			return
@@ -110,7 +110,7 @@ func FuzzParseMessage(f *testing.F) {
 	f.Add("changed acme aaaaaaaaaaaaaaaa")
 	f.Add("revoked  ")
 	f.Fuzz(func(t *testing.T, text string) {
-		if m, ok := parseMessage(text); ok && m.String() != text {
+		if m, ok := ParseMessage(text); ok && m.String() != text {
 			t.Errorf("%q reads as %q", text, m)
 		}
 	})

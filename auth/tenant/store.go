@@ -1,10 +1,9 @@
-package auth
+package tenant
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,7 +30,7 @@ type Store struct{ layout storeLayout }
 // those of Store.
 type storeLayout interface {
 	issue(ctx context.Context, o IssueOptions) (Issued, error)
-	list(ctx context.Context, app string) ([]TokenInfo, error)
+	list(ctx context.Context, app string) ([]Token, error)
 	revoke(ctx context.Context, app, id string) error
 	rotate(ctx context.Context, app, id string, grace time.Duration) (Issued, error)
 }
@@ -50,7 +49,7 @@ func (s *Store) Issue(ctx context.Context, o IssueOptions) (Issued, error) {
 
 // List returns the tokens of app, or of all apps if app is "", by app and time
 // of creation.
-func (s *Store) List(ctx context.Context, app string) ([]TokenInfo, error) {
+func (s *Store) List(ctx context.Context, app string) ([]Token, error) {
 	if app != "" {
 		if err := ValidateApp(app); err != nil {
 			return nil, fmt.Errorf("list tokens: %w", err)
@@ -120,23 +119,20 @@ type IssueOptions struct {
 // the old one), Rotate replaces it without grace, Revoke removes it.
 func NewStore(rdb redis.UniversalClient, cfg config.Auth) *Store {
 	if cfg.GoZero != nil {
-		return &Store{goZeroStore{rdb, cfg.GoZero.Key, keysOf(cfg).channel()}}
+		return &Store{goZeroStore{rdb, cfg.GoZero.Key, KeysOf(cfg).Revocations()}}
 	}
-	return &Store{hashedStore{rdb, keysOf(cfg)}}
+	return &Store{hashedStore{rdb, KeysOf(cfg)}}
 }
-
-const maxNote = 256
 
 func (o IssueOptions) check() error {
 	switch {
-	case len(o.Note) > maxNote:
-		return fmt.Errorf("the note is longer than %d bytes", maxNote)
-	case strings.ContainsFunc(o.Note, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return errors.New("the note has a control character")
 	case o.TTL < 0:
-		return fmt.Errorf("the time to live is %s, below zero", o.TTL)
+		return &InputError{"ttl", fmt.Sprintf("the time to live is %s, below zero", o.TTL)}
 	case o.TTL > 0 && o.TTL < time.Millisecond:
-		return fmt.Errorf("the time to live is %s, below a millisecond", o.TTL)
+		return &InputError{"ttl", fmt.Sprintf("the time to live is %s, below a millisecond", o.TTL)}
+	}
+	if err := oneLine("note", o.Note, maxNote); err != nil {
+		return err
 	}
 	return ValidateApp(o.App)
 }

@@ -1,4 +1,4 @@
-package auth
+package tenant
 
 import (
 	"cmp"
@@ -21,10 +21,10 @@ const tombstone = 30 * 24 * time.Hour
 // one: "expired" is something that its owner can act on. It is the 86400000 of
 // the scripts.
 
-// hashedStore keeps rpcgate's own layout; see keys.
+// hashedStore keeps rpcgate's own layout; see Keys.
 type hashedStore struct {
 	rdb  redis.UniversalClient
-	keys keys
+	keys Keys
 }
 
 // The index of an app ends with its last token. KEYS[1] is the index, ARGV[1]
@@ -110,9 +110,9 @@ return {'ok', expires, old[4] or ''}`)
 }
 
 func (s hashedStore) issue(ctx context.Context, o IssueOptions) (Issued, error) {
-	text, token := newToken()
+	text, token := NewToken()
 	now := time.Now()
-	info := TokenInfo{App: o.App, ID: token.ID, Note: o.Note, Created: milli(now)}
+	info := Token{App: o.App, ID: token.ID, Note: o.Note, Created: milli(now)}
 	expires := int64(0)
 	if o.TTL > 0 {
 		info.Expires = milli(now.Add(o.TTL))
@@ -120,11 +120,11 @@ func (s hashedStore) issue(ctx context.Context, o IssueOptions) (Issued, error) 
 	}
 	// The set of apps lies in a slot of its own, so it comes first: an app
 	// without a token is harmless there, a token that is not listed is not.
-	if err := s.rdb.SAdd(ctx, s.keys.apps(), o.App).Err(); err != nil {
+	if err := s.rdb.SAdd(ctx, s.keys.Apps(), o.App).Err(); err != nil {
 		return Issued{}, err
 	}
 	made, err := issueScript().Run(ctx, s.rdb,
-		[]string{s.keys.index(o.App), s.keys.token(o.App, token.ID)},
+		[]string{s.keys.Tokens(o.App), s.keys.Token(o.App, token.ID)},
 		now.UnixMilli(), token.ID, hex.EncodeToString(token.hash[:]), expires, o.Note).Bool()
 	if err != nil {
 		return Issued{}, err
@@ -132,7 +132,7 @@ func (s hashedStore) issue(ctx context.Context, o IssueOptions) (Issued, error) 
 	if !made {
 		return Issued{}, fmt.Errorf("the id %s is taken", token.ID)
 	}
-	return Issued{Token: text, TokenInfo: info}, nil
+	return Issued{Secret: text, Token: info}, nil
 }
 
 func (s hashedStore) revoke(ctx context.Context, app, id string) error {
@@ -152,14 +152,14 @@ func (s hashedStore) revoke(ctx context.Context, app, id string) error {
 func (s hashedStore) revokeOne(ctx context.Context, app, id string) (known bool, err error) {
 	now := time.Now()
 	return revokeScript().Run(ctx, s.rdb,
-		[]string{s.keys.index(app), s.keys.token(app, id)},
+		[]string{s.keys.Tokens(app), s.keys.Token(app, id)},
 		now.UnixMilli(), id, now.Add(tombstone).UnixMilli(),
-		s.keys.channel(), message{kindRevoked, app, id}.String()).Bool()
+		s.keys.Revocations(), Message{KindRevoked, app, id}.String()).Bool()
 }
 
 // revokeAll revokes token by token, and in the end tells of the whole app.
 func (s hashedStore) revokeAll(ctx context.Context, app string) error {
-	ids, err := s.rdb.ZRange(ctx, s.keys.index(app), 0, -1).Result()
+	ids, err := s.rdb.ZRange(ctx, s.keys.Tokens(app), 0, -1).Result()
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (s hashedStore) revokeAll(ctx context.Context, app string) error {
 		}
 		found = found || known
 	}
-	if err := s.rdb.Publish(ctx, s.keys.channel(), message{kind: kindRevoked, app: app}.String()).Err(); err != nil {
+	if err := s.rdb.Publish(ctx, s.keys.Revocations(), Message{Kind: KindRevoked, App: app}.String()).Err(); err != nil {
 		return err
 	}
 	if !found {
@@ -184,16 +184,16 @@ func (s hashedStore) rotate(ctx context.Context, app, id string, grace time.Dura
 	if !validID(id) {
 		return Issued{}, ErrNoToken
 	}
-	text, token := newToken()
+	text, token := NewToken()
 	now := time.Now()
-	kind := kindChanged
+	kind := KindChanged
 	if grace < time.Millisecond {
-		kind = kindRevoked
+		kind = KindRevoked
 	}
 	answer, err := rotateScript().Run(ctx, s.rdb,
-		[]string{s.keys.index(app), s.keys.token(app, id), s.keys.token(app, token.ID)},
+		[]string{s.keys.Tokens(app), s.keys.Token(app, id), s.keys.Token(app, token.ID)},
 		now.UnixMilli(), id, token.ID, hex.EncodeToString(token.hash[:]), grace.Milliseconds(),
-		now.Add(tombstone).UnixMilli(), s.keys.channel(), message{kind, app, id}.String()).StringSlice()
+		now.Add(tombstone).UnixMilli(), s.keys.Revocations(), Message{kind, app, id}.String()).StringSlice()
 	if err != nil {
 		return Issued{}, err
 	}
@@ -206,22 +206,22 @@ func (s hashedStore) rotate(ctx context.Context, app, id string, grace time.Dura
 	default:
 		return Issued{}, fmt.Errorf("the id %s is taken", token.ID)
 	}
-	info := TokenInfo{App: app, ID: token.ID, Note: answer[2], Created: milli(now)}
+	info := Token{App: app, ID: token.ID, Note: answer[2], Created: milli(now)}
 	if info.Expires, err = instant(answer[1]); err != nil {
 		return Issued{}, fmt.Errorf("expires: %w", err)
 	}
-	return Issued{Token: text, TokenInfo: info}, nil
+	return Issued{Secret: text, Token: info}, nil
 }
 
-func (s hashedStore) list(ctx context.Context, app string) ([]TokenInfo, error) {
+func (s hashedStore) list(ctx context.Context, app string) ([]Token, error) {
 	apps := []string{app}
 	if app == "" {
 		var err error
-		if apps, err = s.rdb.SMembers(ctx, s.keys.apps()).Result(); err != nil {
+		if apps, err = s.rdb.SMembers(ctx, s.keys.Apps()).Result(); err != nil {
 			return nil, err
 		}
 	}
-	var all []TokenInfo
+	var all []Token
 	for _, app := range apps {
 		tokens, err := s.listApp(ctx, app)
 		if err != nil {
@@ -229,15 +229,15 @@ func (s hashedStore) list(ctx context.Context, app string) ([]TokenInfo, error) 
 		}
 		all = append(all, tokens...)
 	}
-	slices.SortFunc(all, func(a, b TokenInfo) int {
+	slices.SortFunc(all, func(a, b Token) int {
 		return cmp.Or(cmp.Compare(a.App, b.App), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
 	return all, nil
 }
 
-func (s hashedStore) listApp(ctx context.Context, app string) ([]TokenInfo, error) {
+func (s hashedStore) listApp(ctx context.Context, app string) ([]Token, error) {
 	// Without those that Redis keeps no longer.
-	ids, err := s.rdb.ZRangeByScore(ctx, s.keys.index(app), &redis.ZRangeBy{
+	ids, err := s.rdb.ZRangeByScore(ctx, s.keys.Tokens(app), &redis.ZRangeBy{
 		Min: strconv.FormatInt(time.Now().UnixMilli(), 10), Max: "+inf",
 	}).Result()
 	if err != nil || len(ids) == 0 {
@@ -246,19 +246,19 @@ func (s hashedStore) listApp(ctx context.Context, app string) ([]TokenInfo, erro
 	cmds := make([]*redis.SliceCmd, len(ids))
 	if _, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, id := range ids {
-			cmds[i] = p.HMGet(ctx, s.keys.token(app, id), "created", "expires", "note", "revoked", "replaced_by")
+			cmds[i] = p.HMGet(ctx, s.keys.Token(app, id), "created", "expires", "note", "revoked", "replaced_by")
 		}
 		return nil
 	}); err != nil {
 		return nil, err
 	}
-	var tokens []TokenInfo
+	var tokens []Token
 	for i, cmd := range cmds {
 		v := cmd.Val()
 		if v[0] == nil {
 			continue // gone since the index was read
 		}
-		t := TokenInfo{App: app, ID: ids[i]}
+		t := Token{App: app, ID: ids[i]}
 		var errs [3]error
 		t.Created, errs[0] = instant(v[0])
 		t.Expires, errs[1] = instant(v[1])
@@ -275,3 +275,16 @@ func (s hashedStore) listApp(ctx context.Context, app string) ([]TokenInfo, erro
 
 // milli cuts t to what Redis keeps of it.
 func milli(t time.Time) time.Time { return time.UnixMilli(t.UnixMilli()).UTC() }
+
+// instant reads Unix milliseconds; absent and "0" are the zero time.
+func instant(v any) (time.Time, error) {
+	s, _ := v.(string)
+	if s == "" || s == "0" {
+		return time.Time{}, nil
+	}
+	ms, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return time.Time{}, errors.New("not a number of milliseconds")
+	}
+	return time.UnixMilli(ms).UTC(), nil
+}

@@ -1,4 +1,4 @@
-package auth
+package tenant
 
 import (
 	"crypto/rand"
@@ -31,9 +31,9 @@ const (
 	tokenLen    = sumStart + sumLen
 )
 
-// Token is a token whose text was found well-formed. It holds no secret, only
+// ParsedToken is a token whose text was found well-formed. It holds no secret, only
 // its hash.
-type Token struct {
+type ParsedToken struct {
 	// ID is the public part, by which the store knows the token.
 	ID string
 
@@ -41,41 +41,44 @@ type Token struct {
 }
 
 // String shows the public part.
-func (t Token) String() string { return tokenPrefix + t.ID + "_" + redacted }
+func (t ParsedToken) String() string { return tokenPrefix + t.ID + "_" + redacted }
+
+// Hash is the SHA-256 of the secret.
+func (t ParsedToken) Hash() [sha256.Size]byte { return t.hash }
 
 // GoString shows the public part.
-func (t Token) GoString() string { return t.String() }
+func (t ParsedToken) GoString() string { return t.String() }
 
 var (
-	errTokenLength   = malformed("a token has 82 characters")
-	errTokenForm     = malformed("a token is rpg_<id>_<secret>_<checksum>")
-	errTokenChecksum = malformed("the token's checksum is wrong")
+	errTokenLength   = &InputError{"token", "a token has 82 characters"}
+	errTokenForm     = &InputError{"token", "a token is rpg_<id>_<secret>_<checksum>"}
+	errTokenChecksum = &InputError{"token", "the token's checksum is wrong"}
 )
 
 // ParseToken reads the text of a token. It accepts exactly the texts that
-// [Store.Issue] can make. Errors: [ErrMalformed]. ID is a part of text and
+// [Store.Issue] can make. Errors: [ErrInput]. ID is a part of text and
 // keeps it in memory.
-func ParseToken(text string) (Token, error) {
+func ParseToken(text string) (ParsedToken, error) {
 	if len(text) != tokenLen {
-		return Token{}, errTokenLength
+		return ParsedToken{}, errTokenLength
 	}
 	id, secret, sum := text[idStart:idStart+idLen], text[secretStart:secretStart+secretLen], text[sumStart:]
 	if text[:idStart] != tokenPrefix || text[secretStart-1] != '_' || text[sumStart-1] != '_' ||
 		!validID(id) || !isBase32(secret) || !isHex(sum) {
-		return Token{}, errTokenForm
+		return ParsedToken{}, errTokenForm
 	}
 	// 52 characters hold 260 bits: the last four must be zero.
 	if last := secret[secretLen-1]; last != alphabet[0] && last != alphabet[16] {
-		return Token{}, errTokenForm
+		return ParsedToken{}, errTokenForm
 	}
 	if want := checksum(text[:sumStart-1]); sum != string(want[:]) {
-		return Token{}, errTokenChecksum
+		return ParsedToken{}, errTokenChecksum
 	}
-	return Token{ID: id, hash: hashOf(secret)}, nil
+	return ParsedToken{ID: id, hash: HashOf(secret)}, nil
 }
 
-// newToken makes a token, and its text.
-func newToken() (string, Token) {
+// NewToken makes a token, and its text.
+func NewToken() (string, ParsedToken) {
 	var random [idBytes + secretBytes]byte
 	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
 	enc := base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
@@ -83,16 +86,16 @@ func newToken() (string, Token) {
 	secret := enc.EncodeToString(random[idBytes:])
 	text := tokenPrefix + id + "_" + secret
 	sum := checksum(text)
-	return text + "_" + string(sum[:]), Token{ID: id, hash: hashOf(secret)}
+	return text + "_" + string(sum[:]), ParsedToken{ID: id, hash: HashOf(secret)}
 }
 
-// hashOf is the SHA-256 of a secret's text. A plain hash is enough for 256
+// HashOf is the SHA-256 of a secret's text. A plain hash is enough for 256
 // random bits: there is nothing to guess. The copy keeps the text off the heap.
-func hashOf(secret string) [sha256.Size]byte {
-	if len(secret) > maxToken {
+func HashOf(secret string) [sha256.Size]byte {
+	if len(secret) > MaxToken {
 		return sha256.Sum256([]byte(secret)) // in Redis only: none is presented
 	}
-	var buf [maxToken]byte
+	var buf [MaxToken]byte
 	return sha256.Sum256(buf[:copy(buf[:], secret)])
 }
 
