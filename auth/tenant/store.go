@@ -2,23 +2,12 @@ package tenant
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rpcgate/rpcgate/config"
-)
-
-var (
-	// ErrNoToken means that there is no such token to revoke or rotate.
-	ErrNoToken = errors.New("no such token")
-	// ErrReplaced means that a token was rotated already, or revoked, and
-	// cannot be rotated (again).
-	ErrReplaced = errors.New("the token was already rotated or revoked")
-	// ErrLayout means that the layout gozero cannot hold what is asked for.
-	ErrLayout = errors.New("not possible in the gozero layout")
 )
 
 // Store keeps tokens in Redis. Issue, Rotate and the revocation of one token
@@ -103,14 +92,6 @@ func tokenName(app, id string) string {
 	default:
 		return "token " + id + " of app " + app
 	}
-}
-
-// IssueOptions say what a token is issued for.
-type IssueOptions struct {
-	App  string
-	Note string // for people: up to 256 bytes in one line
-	// TTL is how long the token is valid; 0: until it is revoked.
-	TTL time.Duration
 }
 
 // NewStore makes the store of the layout that cfg names. With layout gozero an

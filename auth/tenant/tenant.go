@@ -63,6 +63,9 @@ type Token struct {
 	Limits   config.Limits  `json:"limits,omitzero"`
 	// LastUsed is when a gateway last saw it, to within some minutes.
 	LastUsed time.Time `json:"last_used,omitzero"`
+	// Version grows with each change; 0 for a token of an older rpcgate that was
+	// never changed.
+	Version int64 `json:"version,omitzero"`
 }
 
 // Issued is a new token. Secret is the only copy of its text: the store keeps a
