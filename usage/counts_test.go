@@ -92,10 +92,7 @@ func TestIdleAppsMakeRoom(t *testing.T) {
 		taken(c)
 	}
 	taken(c)
-	left := 0
-	for i := range c.shards {
-		left += c.shards[i].entries
-	}
+	left := c.counted.Len()
 	if left != 1 {
 		t.Errorf("%d apps are kept, want the one that calls", left)
 	}
