@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/rpcgate/rpcgate/integration/process"
 )
 
@@ -38,11 +40,7 @@ type Server struct {
 // redis-server fails the test: what is not tested must not look tested.
 func Start(tb testing.TB, o Options) *Server {
 	tb.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		tb.Fatal("redis-server is not installed; the tests need it (Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)")
-	}
-	s := &Server{tb: tb, program: program}
+	s := &Server{tb: tb, program: programPath(tb)}
 	s.process, _ = process.StartOnPorts(tb, 1, func(ports []int) (*process.Process, error) {
 		s.Addr = process.Loopback(ports[0])
 		s.args = append([]string{
@@ -54,6 +52,37 @@ func Start(tb testing.TB, o Options) *Server {
 		return s.start()
 	})
 	return s
+}
+
+func programPath(tb testing.TB) string {
+	tb.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		tb.Fatal("redis-server is not installed; the tests need it (Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)")
+	}
+	return program
+}
+
+// Client speaks to the server itself, with go-redis' own settings.
+func (s *Server) Client() *redis.Client {
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
+	s.tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// Do gives the server one command, as redis-cli does.
+func (s *Server) Do(args ...any) string {
+	s.tb.Helper()
+	answer, err := s.Client().Do(s.tb.Context(), args...).Text()
+	if err != nil {
+		s.tb.Fatalf("%v at %s: %v", args, s.Addr, err)
+	}
+	return answer
+}
+
+func (s *Server) port() string {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	return port
 }
 
 func (s *Server) start() (*process.Process, error) {

@@ -71,3 +71,46 @@ func TestPersist(t *testing.T) {
 	s.Restart()
 	expect(t, s.Addr, "+OK :1", "AUTH pw", "EXISTS k")
 }
+
+func TestSentinelsFailOver(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinels(t, redistest.Options{})
+	old := s.Master()
+	if old != s.Servers[0] {
+		t.Fatalf("the master is at %s", old.Addr)
+	}
+	old.Kill()
+	next := s.AwaitMasterOtherThan(old)
+	expect(t, next.Addr, "+OK", "SET k v")
+}
+
+func TestClusterMovesAndFailsOver(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	slot := c.Slot("k")
+	home := redistest.Home(slot)
+	from, to := c.Masters[home], c.Masters[(home+1)%3]
+	expect(t, from.Addr, "+OK", "SET k v")
+	stages := 0
+	c.Move(slot, from, to, func() { stages++ })
+	if stages != 4 {
+		t.Errorf("%d stages, want 4", stages)
+	}
+	expect(t, to.Addr, ":1", "EXISTS k")
+
+	to.Kill()
+	c.AwaitFailover((home + 1) % 3)
+	gone := (home + 1) % 3
+	expect(t, c.Replicas[gone].Addr, ":1", "EXISTS k")
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	a := redistest.NewAuthority(t)
+	s, addr := redistest.StartTLS(t, a, a.Issue("redis"), redistest.Options{})
+	if _, err := ask(addr, "PING"); err == nil {
+		t.Error("clear text is answered where TLS is spoken")
+	}
+	s.UseCertificate(a.Issue("redis-2"))
+	expect(t, s.Addr, "+PONG", "PING")
+}
