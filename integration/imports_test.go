@@ -61,13 +61,15 @@ rpcproxy          <- config discovery limits rpcproxy/balancer rpcproxy/breaker 
                      # messages stay bytes: no routes, no transcode; the exchange it pumps is an interface of its own
 admin/adminpb     <-
                      # generated
+admin             <- admin/adminpb auth/tenant config limits usage
+                     # what operators do; what serves it, and by which protocol, is not its business
 telemetry         <- config
                      # rooms take a Registerer and a Logger, never telemetry
 gateway/wire      <-
                      # framing and protocol texts are readers, writers and bytes
 gateway           <- auth auth/scope config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
-cmd/gateway       <- auth auth/tenant config config/gozero discovery examples/shop/shopserver gateway gateway/wire openapi routes rpcproxy rpcproxy/balancer telemetry
+cmd/gateway       <- auth auth/tenant config config/gozero discovery examples/shop/shopserver gateway gateway/wire limits/shared openapi routes rpcproxy rpcproxy/balancer telemetry
                      # wires everything; the shop is there for 'gateway demo'
 
 examples/shop/shoppb     <-

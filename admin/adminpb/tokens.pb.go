@@ -48,7 +48,9 @@ type Token struct {
 	Networks []string `protobuf:"bytes,9,rep,name=networks,proto3" json:"networks,omitempty"`
 	Limits   *Limits  `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Given by the server: about when it was last used, to the minute.
-	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"`
+	LastUsed *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"`
+	// Given by the server; it grows with each change.
+	Version       int64 `protobuf:"varint,12,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -158,6 +160,13 @@ func (x *Token) GetLastUsed() *timestamppb.Timestamp {
 		return x.LastUsed
 	}
 	return nil
+}
+
+func (x *Token) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
 }
 
 // IssuedToken is a new token with its secret, which is shown this once.
@@ -916,7 +925,7 @@ var File_rpcgate_admin_v1_tokens_proto protoreflect.FileDescriptor
 
 const file_rpcgate_admin_v1_tokens_proto_rawDesc = "" +
 	"\n" +
-	"\x1drpcgate/admin/v1/tokens.proto\x12\x10rpcgate.admin.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1brpcgate/admin/v1/apps.proto\"\x9f\x03\n" +
+	"\x1drpcgate/admin/v1/tokens.proto\x12\x10rpcgate.admin.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1brpcgate/admin/v1/apps.proto\"\xb9\x03\n" +
 	"\x05Token\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -930,7 +939,8 @@ const file_rpcgate_admin_v1_tokens_proto_rawDesc = "" +
 	"\bnetworks\x18\t \x03(\tR\bnetworks\x120\n" +
 	"\x06limits\x18\n" +
 	" \x01(\v2\x18.rpcgate.admin.v1.LimitsR\x06limits\x127\n" +
-	"\tlast_used\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\"m\n" +
+	"\tlast_used\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x18\n" +
+	"\aversion\x18\f \x01(\x03R\aversion\"m\n" +
 	"\vIssuedToken\x12\x16\n" +
 	"\x06secret\x18\x01 \x01(\tR\x06secret\x12-\n" +
 	"\x05token\x18\x02 \x01(\v2\x17.rpcgate.admin.v1.TokenR\x05token\x12\x17\n" +

@@ -46,6 +46,7 @@ type TokenServiceClient interface {
 	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
 	// UpdateToken changes the fields that the mask names, at every gateway within
 	// a second. Over JSON the mask is what the body has, unless the query says.
+	// ABORTED when token.version is set and the record is another by now.
 	UpdateToken(ctx context.Context, in *UpdateTokenRequest, opts ...grpc.CallOption) (*Token, error)
 	// RotateToken puts a new token in place of an old one, which stays valid for
 	// grace. FAILED_PRECONDITION when it was rotated or revoked already.
@@ -163,6 +164,7 @@ type TokenServiceServer interface {
 	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)
 	// UpdateToken changes the fields that the mask names, at every gateway within
 	// a second. Over JSON the mask is what the body has, unless the query says.
+	// ABORTED when token.version is set and the record is another by now.
 	UpdateToken(context.Context, *UpdateTokenRequest) (*Token, error)
 	// RotateToken puts a new token in place of an old one, which stays valid for
 	// grace. FAILED_PRECONDITION when it was rotated or revoked already.

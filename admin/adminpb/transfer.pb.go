@@ -23,6 +23,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What becomes of a record that is there already, and is another.
+type ImportRecordsRequest_Existing int32
+
+const (
+	// FAIL.
+	ImportRecordsRequest_EXISTING_UNSPECIFIED ImportRecordsRequest_Existing = 0
+	// The import ends there.
+	ImportRecordsRequest_FAIL ImportRecordsRequest_Existing = 1
+	// What is there stays.
+	ImportRecordsRequest_SKIP ImportRecordsRequest_Existing = 2
+	// The record takes its place.
+	ImportRecordsRequest_REPLACE ImportRecordsRequest_Existing = 3
+)
+
+// Enum value maps for ImportRecordsRequest_Existing.
+var (
+	ImportRecordsRequest_Existing_name = map[int32]string{
+		0: "EXISTING_UNSPECIFIED",
+		1: "FAIL",
+		2: "SKIP",
+		3: "REPLACE",
+	}
+	ImportRecordsRequest_Existing_value = map[string]int32{
+		"EXISTING_UNSPECIFIED": 0,
+		"FAIL":                 1,
+		"SKIP":                 2,
+		"REPLACE":              3,
+	}
+)
+
+func (x ImportRecordsRequest_Existing) Enum() *ImportRecordsRequest_Existing {
+	p := new(ImportRecordsRequest_Existing)
+	*p = x
+	return p
+}
+
+func (x ImportRecordsRequest_Existing) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ImportRecordsRequest_Existing) Descriptor() protoreflect.EnumDescriptor {
+	return file_rpcgate_admin_v1_transfer_proto_enumTypes[0].Descriptor()
+}
+
+func (ImportRecordsRequest_Existing) Type() protoreflect.EnumType {
+	return &file_rpcgate_admin_v1_transfer_proto_enumTypes[0]
+}
+
+func (x ImportRecordsRequest_Existing) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ImportRecordsRequest_Existing.Descriptor instead.
+func (ImportRecordsRequest_Existing) EnumDescriptor() ([]byte, []int) {
+	return file_rpcgate_admin_v1_transfer_proto_rawDescGZIP(), []int{1, 0}
+}
+
 type ExportRecordsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -62,9 +119,10 @@ func (*ExportRecordsRequest) Descriptor() ([]byte, []int) {
 type ImportRecordsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As ExportRecords sends it.
-	Record *structpb.Struct `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
-	// Put it in the place of one that is there already, which else stays.
-	Replace       bool `protobuf:"varint,2,opt,name=replace,proto3" json:"replace,omitempty"`
+	Record   *structpb.Struct              `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	Existing ImportRecordsRequest_Existing `protobuf:"varint,2,opt,name=existing,proto3,enum=rpcgate.admin.v1.ImportRecordsRequest_Existing" json:"existing,omitempty"`
+	// Find out what would be done, and change nothing.
+	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -106,9 +164,16 @@ func (x *ImportRecordsRequest) GetRecord() *structpb.Struct {
 	return nil
 }
 
-func (x *ImportRecordsRequest) GetReplace() bool {
+func (x *ImportRecordsRequest) GetExisting() ImportRecordsRequest_Existing {
 	if x != nil {
-		return x.Replace
+		return x.Existing
+	}
+	return ImportRecordsRequest_EXISTING_UNSPECIFIED
+}
+
+func (x *ImportRecordsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
 	}
 	return false
 }
@@ -119,7 +184,7 @@ type ImportRecordsResponse struct {
 	Created int64 `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
 	// Records that took the place of others.
 	Replaced int64 `protobuf:"varint,2,opt,name=replaced,proto3" json:"replaced,omitempty"`
-	// Records that were there already, the same or other ones, and stay as they are.
+	// Records that were there, the same, or other ones that stay.
 	Kept          int64 `protobuf:"varint,3,opt,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -181,16 +246,22 @@ var File_rpcgate_admin_v1_transfer_proto protoreflect.FileDescriptor
 const file_rpcgate_admin_v1_transfer_proto_rawDesc = "" +
 	"\n" +
 	"\x1frpcgate/admin/v1/transfer.proto\x12\x10rpcgate.admin.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x16\n" +
-	"\x14ExportRecordsRequest\"a\n" +
+	"\x14ExportRecordsRequest\"\xf4\x01\n" +
 	"\x14ImportRecordsRequest\x12/\n" +
-	"\x06record\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x06record\x12\x18\n" +
-	"\areplace\x18\x02 \x01(\bR\areplace\"a\n" +
+	"\x06record\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x06record\x12K\n" +
+	"\bexisting\x18\x02 \x01(\x0e2/.rpcgate.admin.v1.ImportRecordsRequest.ExistingR\bexisting\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"E\n" +
+	"\bExisting\x12\x18\n" +
+	"\x14EXISTING_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04FAIL\x10\x01\x12\b\n" +
+	"\x04SKIP\x10\x02\x12\v\n" +
+	"\aREPLACE\x10\x03\"a\n" +
 	"\x15ImportRecordsResponse\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\x03R\acreated\x12\x1a\n" +
 	"\breplaced\x18\x02 \x01(\x03R\breplaced\x12\x12\n" +
-	"\x04kept\x18\x03 \x01(\x03R\x04kept2\x92\x02\n" +
-	"\x0fTransferService\x12p\n" +
-	"\rExportRecords\x12&.rpcgate.admin.v1.ExportRecordsRequest\x1a\x17.google.protobuf.Struct\"\x1c\x82\xd3\xe4\x93\x02\x13\x12\x11/admin/v1/records\x90\x02\x010\x01\x12\x8c\x01\n" +
+	"\x04kept\x18\x03 \x01(\x03R\x04kept2\x8f\x02\n" +
+	"\x0fTransferService\x12m\n" +
+	"\rExportRecords\x12&.rpcgate.admin.v1.ExportRecordsRequest\x1a\x17.google.protobuf.Struct\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/admin/v1/records0\x01\x12\x8c\x01\n" +
 	"\rImportRecords\x12&.rpcgate.admin.v1.ImportRecordsRequest\x1a'.rpcgate.admin.v1.ImportRecordsResponse\"(\x82\xd3\xe4\x93\x02\":\x06record\"\x18/admin/v1/records:import(\x01B2Z0github.com/rpcgate/rpcgate/admin/adminpb;adminpbb\x06proto3"
 
 var (
@@ -205,24 +276,27 @@ func file_rpcgate_admin_v1_transfer_proto_rawDescGZIP() []byte {
 	return file_rpcgate_admin_v1_transfer_proto_rawDescData
 }
 
+var file_rpcgate_admin_v1_transfer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_rpcgate_admin_v1_transfer_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_rpcgate_admin_v1_transfer_proto_goTypes = []any{
-	(*ExportRecordsRequest)(nil),  // 0: rpcgate.admin.v1.ExportRecordsRequest
-	(*ImportRecordsRequest)(nil),  // 1: rpcgate.admin.v1.ImportRecordsRequest
-	(*ImportRecordsResponse)(nil), // 2: rpcgate.admin.v1.ImportRecordsResponse
-	(*structpb.Struct)(nil),       // 3: google.protobuf.Struct
+	(ImportRecordsRequest_Existing)(0), // 0: rpcgate.admin.v1.ImportRecordsRequest.Existing
+	(*ExportRecordsRequest)(nil),       // 1: rpcgate.admin.v1.ExportRecordsRequest
+	(*ImportRecordsRequest)(nil),       // 2: rpcgate.admin.v1.ImportRecordsRequest
+	(*ImportRecordsResponse)(nil),      // 3: rpcgate.admin.v1.ImportRecordsResponse
+	(*structpb.Struct)(nil),            // 4: google.protobuf.Struct
 }
 var file_rpcgate_admin_v1_transfer_proto_depIdxs = []int32{
-	3, // 0: rpcgate.admin.v1.ImportRecordsRequest.record:type_name -> google.protobuf.Struct
-	0, // 1: rpcgate.admin.v1.TransferService.ExportRecords:input_type -> rpcgate.admin.v1.ExportRecordsRequest
-	1, // 2: rpcgate.admin.v1.TransferService.ImportRecords:input_type -> rpcgate.admin.v1.ImportRecordsRequest
-	3, // 3: rpcgate.admin.v1.TransferService.ExportRecords:output_type -> google.protobuf.Struct
-	2, // 4: rpcgate.admin.v1.TransferService.ImportRecords:output_type -> rpcgate.admin.v1.ImportRecordsResponse
-	3, // [3:5] is the sub-list for method output_type
-	1, // [1:3] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	4, // 0: rpcgate.admin.v1.ImportRecordsRequest.record:type_name -> google.protobuf.Struct
+	0, // 1: rpcgate.admin.v1.ImportRecordsRequest.existing:type_name -> rpcgate.admin.v1.ImportRecordsRequest.Existing
+	1, // 2: rpcgate.admin.v1.TransferService.ExportRecords:input_type -> rpcgate.admin.v1.ExportRecordsRequest
+	2, // 3: rpcgate.admin.v1.TransferService.ImportRecords:input_type -> rpcgate.admin.v1.ImportRecordsRequest
+	4, // 4: rpcgate.admin.v1.TransferService.ExportRecords:output_type -> google.protobuf.Struct
+	3, // 5: rpcgate.admin.v1.TransferService.ImportRecords:output_type -> rpcgate.admin.v1.ImportRecordsResponse
+	4, // [4:6] is the sub-list for method output_type
+	2, // [2:4] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_rpcgate_admin_v1_transfer_proto_init() }
@@ -235,13 +309,14 @@ func file_rpcgate_admin_v1_transfer_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rpcgate_admin_v1_transfer_proto_rawDesc), len(file_rpcgate_admin_v1_transfer_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_rpcgate_admin_v1_transfer_proto_goTypes,
 		DependencyIndexes: file_rpcgate_admin_v1_transfer_proto_depIdxs,
+		EnumInfos:         file_rpcgate_admin_v1_transfer_proto_enumTypes,
 		MessageInfos:      file_rpcgate_admin_v1_transfer_proto_msgTypes,
 	}.Build()
 	File_rpcgate_admin_v1_transfer_proto = out.File

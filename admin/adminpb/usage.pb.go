@@ -138,12 +138,16 @@ type Usage struct {
 	// As metrics and logs name it.
 	Route string `protobuf:"bytes,3,opt,name=route,proto3" json:"route,omitempty"`
 	Calls int64  `protobuf:"varint,4,opt,name=calls,proto3" json:"calls,omitempty"`
-	// Those of them that failed.
-	Errors int64 `protobuf:"varint,5,opt,name=errors,proto3" json:"errors,omitempty"`
+	// Those of them that failed by the caller's doing.
+	CallerFailures int64 `protobuf:"varint,5,opt,name=caller_failures,json=callerFailures,proto3" json:"caller_failures,omitempty"`
+	// Those of them that failed by the gateway's doing, overload among it.
+	GatewayFailures int64 `protobuf:"varint,6,opt,name=gateway_failures,json=gatewayFailures,proto3" json:"gateway_failures,omitempty"`
+	// Those of them that failed by the backend's doing.
+	BackendFailures int64 `protobuf:"varint,7,opt,name=backend_failures,json=backendFailures,proto3" json:"backend_failures,omitempty"`
 	// Protobuf bytes of the messages of its callers.
-	BytesIn int64 `protobuf:"varint,6,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
+	BytesIn int64 `protobuf:"varint,8,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
 	// Protobuf bytes of the messages to its callers.
-	BytesOut      int64 `protobuf:"varint,7,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
+	BytesOut      int64 `protobuf:"varint,9,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -206,9 +210,23 @@ func (x *Usage) GetCalls() int64 {
 	return 0
 }
 
-func (x *Usage) GetErrors() int64 {
+func (x *Usage) GetCallerFailures() int64 {
 	if x != nil {
-		return x.Errors
+		return x.CallerFailures
+	}
+	return 0
+}
+
+func (x *Usage) GetGatewayFailures() int64 {
+	if x != nil {
+		return x.GatewayFailures
+	}
+	return 0
+}
+
+func (x *Usage) GetBackendFailures() int64 {
+	if x != nil {
+		return x.BackendFailures
 	}
 	return 0
 }
@@ -237,15 +255,17 @@ const file_rpcgate_admin_v1_usage_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\tR\x02to\"B\n" +
 	"\x11ListUsageResponse\x12-\n" +
-	"\x05usage\x18\x01 \x03(\v2\x17.rpcgate.admin.v1.UsageR\x05usage\"\xa7\x01\n" +
+	"\x05usage\x18\x01 \x03(\v2\x17.rpcgate.admin.v1.UsageR\x05usage\"\x8e\x02\n" +
 	"\x05Usage\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x10\n" +
 	"\x03day\x18\x02 \x01(\tR\x03day\x12\x14\n" +
 	"\x05route\x18\x03 \x01(\tR\x05route\x12\x14\n" +
-	"\x05calls\x18\x04 \x01(\x03R\x05calls\x12\x16\n" +
-	"\x06errors\x18\x05 \x01(\x03R\x06errors\x12\x19\n" +
-	"\bbytes_in\x18\x06 \x01(\x03R\abytesIn\x12\x1b\n" +
-	"\tbytes_out\x18\a \x01(\x03R\bbytesOut2\x8b\x01\n" +
+	"\x05calls\x18\x04 \x01(\x03R\x05calls\x12'\n" +
+	"\x0fcaller_failures\x18\x05 \x01(\x03R\x0ecallerFailures\x12)\n" +
+	"\x10gateway_failures\x18\x06 \x01(\x03R\x0fgatewayFailures\x12)\n" +
+	"\x10backend_failures\x18\a \x01(\x03R\x0fbackendFailures\x12\x19\n" +
+	"\bbytes_in\x18\b \x01(\x03R\abytesIn\x12\x1b\n" +
+	"\tbytes_out\x18\t \x01(\x03R\bbytesOut2\x8b\x01\n" +
 	"\fUsageService\x12{\n" +
 	"\tListUsage\x12\".rpcgate.admin.v1.ListUsageRequest\x1a#.rpcgate.admin.v1.ListUsageResponse\"%\x82\xd3\xe4\x93\x02\x1c\x12\x1a/admin/v1/apps/{app}/usage\x90\x02\x01B2Z0github.com/rpcgate/rpcgate/admin/adminpb;adminpbb\x06proto3"
 
