@@ -16,6 +16,8 @@ type metrics struct {
 	lookUps       *prometheus.HistogramVec
 	revocations   *prometheus.CounterVec
 	subscribed    prometheus.Gauge
+	storeUp       prometheus.Gauge
+	storeEvicts   prometheus.Gauge
 	interruptions prometheus.Counter
 }
 
@@ -36,6 +38,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "rpcgate_auth_revocations_subscribed",
 			Help: "1 while revocations are being heard.",
 		}),
+		storeUp: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "rpcgate_auth_store_up",
+			Help: "1 while Redis answers look-ups.",
+		}),
+		storeEvicts: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "rpcgate_auth_store_evicts",
+			Help: "1 where Redis may drop tokens when it is full (maxmemory-policy).",
+		}),
 		interruptions: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "rpcgate_auth_revocations_interruptions_total",
 			Help: "How often revocations could not be heard any more.",
@@ -44,7 +54,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.lookUps, m.revocations, m.subscribed, m.interruptions} {
+	for _, c := range []prometheus.Collector{m.lookUps, m.revocations, m.subscribed, m.storeUp, m.storeEvicts, m.interruptions} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

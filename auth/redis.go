@@ -36,6 +36,7 @@ func Open(cfg config.Redis) (redis.UniversalClient, error) {
 		ReadTimeout:      cfg.ReadTimeout,
 		WriteTimeout:     cfg.WriteTimeout,
 		TLSConfig:        tlsConfig,
+		Dialer:           newDialer(cfg.DialTimeout, tlsConfig).DialContext,
 
 		// A look-up has its own time limit, and its failures their own back-off:
 		// one repetition is for a connection that died while it was idle.

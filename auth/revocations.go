@@ -40,12 +40,16 @@ func defaultTiming() timing {
 // asks again.
 //
 // Redis keeps no messages for who is not there. So whenever the subscription is
-// made (anew), everything remembered is looked up again, at once and before it
-// is next used; and while it cannot be made, what is remembered is asked for
+// made (anew), everything remembered is looked up again, at once, and what is
+// in use first; and while it cannot be made, what is remembered is asked for
 // again every second at most, so that even a gateway that may ask but not
 // subscribe hears of a revocation in about that time. Where Redis cannot be
 // asked either, what is remembered keeps serving as far as the mode allows.
 func (v *Verifier) Run(ctx context.Context) error {
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { v.cache.Run(ctx) })
+	beside.Go(func() { v.watchStore(ctx) })
 	wait, down := v.timing.minWait, false
 	for {
 		start := time.Now()

@@ -20,12 +20,16 @@ import (
 
 // Verifier proves credentials against Redis, through a cache.
 type Verifier struct {
-	rdb      redis.UniversalClient
-	layout   layout
-	cache    *credcache.Cache[cacheKey, *record]
-	channel  string
-	workers  int           // that look up again what is remembered
-	recheck  time.Duration // how old a secret must be to be asked for again
+	rdb     redis.UniversalClient
+	layout  layout
+	cache   *credcache.Cache[cacheKey, *record]
+	channel string
+	workers int           // that look up again what is remembered
+	recheck time.Duration // how old a secret must be to be asked for again
+
+	loadTimeout time.Duration
+
+	store    storeState
 	log      *slog.Logger
 	onRevoke func(Revocation)
 	metrics  *metrics
@@ -60,11 +64,14 @@ func NewVerifier(rdb redis.UniversalClient, cfg config.Auth, o VerifierOptions) 
 		return nil, errors.New("auth: gozero needs the key of the hash")
 	}
 	v := &Verifier{
-		rdb:      rdb,
-		layout:   newLayout(rdb, cfg),
-		channel:  tenant.KeysOf(cfg).Revocations(),
-		workers:  min(maxVerifying, max(1, cmp.Or(cfg.Cache.MaxLoads, 128)/4)),
-		recheck:  cmp.Or(cfg.Cache.NegativeTTL, 5*time.Second),
+		rdb:     rdb,
+		layout:  newLayout(rdb, cfg),
+		channel: tenant.KeysOf(cfg).Revocations(),
+		workers: min(maxVerifying, max(1, cmp.Or(cfg.Cache.MaxLoads, 128)/4)),
+		recheck: cmp.Or(cfg.Cache.NegativeTTL, 5*time.Second),
+
+		loadTimeout: cmp.Or(cfg.Cache.LoadTimeout, time.Second),
+
 		log:      o.Logger,
 		onRevoke: o.OnRevoke,
 		timing:   defaultTiming(),
@@ -81,6 +88,7 @@ func NewVerifier(rdb redis.UniversalClient, cfg config.Auth, o VerifierOptions) 
 		NegativeTTL:     cfg.Cache.NegativeTTL,
 		Stale:           cfg.Cache.Stale,
 		ServeAnyStale:   cfg.Mode == "lenient",
+		ErrorTTL:        cfg.Cache.ErrorTTL,
 		LoadTimeout:     cfg.Cache.LoadTimeout,
 		MaxLoads:        cfg.Cache.MaxLoads,
 		Registerer:      o.Registerer,

@@ -26,6 +26,7 @@ func serveConfig(ctx context.Context, cfg *config.Config, file string, log *slog
 	deps := gateway.Deps{Backends: p.out.inForce, Logger: log, Registerer: reg, Gatherer: reg}
 	if p.verifier != nil { // a nil *Verifier would be an interface that is not nil
 		deps.Verifier = p.verifier
+		deps.Store = func() gateway.StoreState { return gateway.StoreState(p.verifier.Store()) }
 	}
 	gw, err := gateway.New(cfg, deps)
 	if err != nil {
