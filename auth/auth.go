@@ -17,6 +17,7 @@
 package auth
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/rpcgate/rpcgate/auth/scope"
@@ -43,26 +44,19 @@ type Principal struct {
 	// AppLimits and TokenLimits are the records' own; of one that is zero, what
 	// the configuration says holds.
 	AppLimits, TokenLimits config.Limits
-	// ScopeText lists what the credential may call, for backends, with commas in
-	// between; "*": everything.
+	// AppScopes and TokenScopes are what app and token may call: only what both
+	// allow. Nil allows everything.
+	AppScopes, TokenScopes *scope.Set
+	// ScopeText lists what that is, for backends, with commas in between; "*":
+	// everything.
 	ScopeText string
+	// Networks are where the token may be used from; none: anywhere. Those of
+	// IPv4 are in its own form.
+	Networks []netip.Prefix
 
-	state  *state // nil for one that was not verified
-	scopes principalScopes
+	facts *facts // nil for one that NewPrincipal did not make
+	state *state // nil for one that was not verified
 }
-
-// principalScopes are what an app and its token may call: what both allow. The
-// zero value is everything.
-type principalScopes struct{ app, token *scope.Set }
-
-// Allows tells whether the credential may call t. It allocates nothing.
-func (p *Principal) Allows(t scope.Target) bool {
-	return p.scopes.app.Allows(t) && p.scopes.token.Allows(t)
-}
-
-// Missing names a scope that would let the credential call t, where it may not
-// be.
-func (p *Principal) Missing(t scope.Target) string { return t.Method }
 
 // Revoked tells whether this process has learnt, since the verification, that
 // the credential is not valid any more. A long-lived call that asks after it

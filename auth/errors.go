@@ -16,6 +16,8 @@ var (
 	ErrExpired = errors.New("the token has expired")
 	// ErrRevoked means that the token was the app's, but was revoked.
 	ErrRevoked = errors.New("the token was revoked")
+	// ErrSuspended means that the token is good, but its app was suspended.
+	ErrSuspended = errors.New("the app is suspended")
 	// ErrUnavailable means that it is not known whether the credential is
 	// valid, because Redis could not be asked.
 	ErrUnavailable = errors.New("credentials cannot be verified at the moment")
@@ -60,7 +62,7 @@ func PublicText(err error) string {
 	if errors.As(err, &e) {
 		return e.Public()
 	}
-	for _, kind := range []error{ErrMissing, ErrMalformed, ErrInvalid, ErrExpired, ErrRevoked, ErrUnavailable} {
+	for _, kind := range []error{ErrMissing, ErrMalformed, ErrInvalid, ErrExpired, ErrRevoked, ErrSuspended, ErrUnavailable} {
 		if errors.Is(err, kind) {
 			return kind.Error()
 		}

@@ -25,7 +25,11 @@ type record struct {
 	principal Principal
 	hash      [sha256.Size]byte
 	revoked   bool // as Redis had it
+	suspended bool // the app is, as Redis had it
 }
+
+// barred tells whether nobody may call with the token at all.
+func (r *record) barred() bool { return r.revoked || r.suspended }
 
 // state is what a process learns of a credential after it was looked up. The
 // records that one look-up after another finds of one secret share it.
@@ -39,8 +43,6 @@ type layout interface {
 	// load asks Redis. The error wraps credcache.ErrNotFound if there is no
 	// such token; any other means that Redis could not be asked.
 	load(ctx context.Context, k cacheKey) (*record, error)
-	// secretsChange tells whether a token's secret can change under one id.
-	secretsChange() bool
 }
 
 func newLayout(rdb redis.UniversalClient, cfg config.Auth) layout {
@@ -61,8 +63,6 @@ func (hashedLayout) parse(token string) (string, [sha256.Size]byte, error) {
 	return t.ID, t.Hash(), err
 }
 
-func (hashedLayout) secretsChange() bool { return false }
-
 func (l hashedLayout) load(ctx context.Context, k cacheKey) (*record, error) {
 	stored, err := tenant.Load(ctx, l.rdb, l.keys, k.app, k.id)
 	switch {
@@ -71,16 +71,21 @@ func (l hashedLayout) load(ctx context.Context, k cacheKey) (*record, error) {
 	case err != nil:
 		return nil, err
 	}
+	p, err := principalOf(stored)
+	if err != nil {
+		return nil, fmt.Errorf("read token %s of app %s: %w", k.id, k.app, err)
+	}
 	return &record{
-		principal: Principal{App: k.app, TokenID: k.id, Expires: stored.Token.Expires},
+		principal: *p,
 		hash:      stored.Hash,
 		revoked:   !stored.Token.Revoked.IsZero(),
+		suspended: stored.App.Status == tenant.Suspended,
 	}, nil
 }
 
 // goZeroLayout is that of go-zero's zRPC: one hash, app to token, in plain text.
-// An app has one token, whose id is "". The plain text is hashed as soon as it
-// is read.
+// An app has one token, whose id is "", and no record: it may call everything.
+// The plain text is hashed as soon as it is read.
 type goZeroLayout struct {
 	rdb redis.UniversalClient
 	key string
@@ -93,8 +98,6 @@ func (goZeroLayout) parse(token string) (string, [sha256.Size]byte, error) {
 	return "", tenant.HashOf(token), nil
 }
 
-func (goZeroLayout) secretsChange() bool { return true }
-
 func (l goZeroLayout) load(ctx context.Context, k cacheKey) (*record, error) {
 	token, err := l.rdb.HGet(ctx, l.key, k.app).Result()
 	switch {
@@ -103,7 +106,7 @@ func (l goZeroLayout) load(ctx context.Context, k cacheKey) (*record, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the token of app %s: %w", k.app, err)
 	}
-	return &record{principal: Principal{App: k.app}, hash: tenant.HashOf(token)}, nil
+	return &record{principal: *NewPrincipal(Principal{App: k.app}), hash: tenant.HashOf(token)}, nil
 }
 
 // detached copies the key, so that what is remembered does not keep the header

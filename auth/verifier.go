@@ -100,8 +100,9 @@ func NewVerifier(rdb redis.UniversalClient, cfg config.Auth, o VerifierOptions) 
 }
 
 // Verify proves c, or tells why not: [ErrMalformed] (an app id that no parser lets
-// through), [ErrInvalid], [ErrExpired], [ErrRevoked], [ErrUnavailable], or, if ctx
-// ended first, its error.
+// through), [ErrInvalid], [ErrExpired], [ErrRevoked], [ErrSuspended],
+// [ErrUnavailable], or, if ctx ended first, its error. Where the credential may be
+// used from, and for what, is for the caller to ask the principal.
 func (v *Verifier) Verify(ctx context.Context, c Credential) (*Principal, error) {
 	// Whoever made c: the app id becomes part of a key in Redis.
 	if err := ValidateApp(c.App); err != nil {
@@ -119,24 +120,36 @@ func (v *Verifier) Verify(ctx context.Context, c Credential) (*Principal, error)
 			return nil, v.refusal(ctx, err)
 		}
 	}
-	if !r.has(hash) && v.layout.secretsChange() {
+	if !r.has(hash) {
 		// The app's token may have been changed in Redis by hand, without a word
-		// to us. Asked at most once in a while, so that wrong tokens are not a
-		// way to flood Redis.
+		// to us. And who guesses must not learn by the time that there is such a
+		// token: for one that there is not Redis would be asked, too. As there it is
+		// asked at most once in a while, so that wrong tokens are not a way to
+		// flood Redis.
 		if r, err = v.cache.GetWithin(ctx, k.detached(), v.recheck); err != nil {
 			return nil, v.refusal(ctx, err)
 		}
 	}
-	// What is told of a token is told only to who has its secret.
-	switch {
-	case !r.has(hash):
-		return nil, ErrInvalid
-	case r.principal.Revoked():
-		return nil, ErrRevoked
-	case !r.principal.Expires.IsZero() && !time.Now().Before(r.principal.Expires):
-		return nil, ErrExpired
+	if err := r.verdict(hash); err != nil {
+		return nil, err
 	}
 	return &r.principal, nil
+}
+
+// verdict says what becomes of who presents a secret. What is told of a token is
+// told only to who has its secret.
+func (r *record) verdict(hash [sha256.Size]byte) error {
+	switch {
+	case !r.has(hash):
+		return ErrInvalid
+	case r.principal.Revoked():
+		return ErrRevoked
+	case !r.principal.Expires.IsZero() && !time.Now().Before(r.principal.Expires):
+		return ErrExpired
+	case r.suspended:
+		return ErrSuspended
+	}
+	return nil
 }
 
 func (r *record) has(hash [sha256.Size]byte) bool {
@@ -172,7 +185,7 @@ func (v *Verifier) lookUp(ctx context.Context, k cacheKey) (*record, error) {
 	// A look-up that comes late, when its flight is over, may have read what was
 	// there before: it must not judge a record that a later one has stored.
 	now, still := v.cache.Peek(k)
-	if remembered && still && now == old && !old.revoked && (gone || r.revoked || !old.has(r.hash)) {
+	if remembered && still && now == old && !old.barred() && (gone || r.barred() || !old.has(r.hash)) {
 		old.principal.state.revoked.Store(true)
 		v.metrics.revocations.WithLabelValues("look-up").Inc()
 		v.log.InfoContext(ctx, "a credential is not valid any more", "app", k.app, "token_id", k.id, "found_by", "look-up")
@@ -185,7 +198,7 @@ func (v *Verifier) lookUp(ctx context.Context, k cacheKey) (*record, error) {
 // old's, if r is what old was, so that who was verified by old hears of what
 // befalls r. One that was told of its revocation has heard its last.
 func (r *record) stateAfter(old *record) *state {
-	if old != nil && !r.revoked && old.has(r.hash) && !old.principal.Revoked() {
+	if old != nil && !r.barred() && old.has(r.hash) && !old.principal.Revoked() {
 		return old.principal.state
 	}
 	s := new(state)

@@ -45,7 +45,7 @@ func adminOfShop(t *testing.T) (http.Handler, *bytes.Buffer) {
 		t.Fatal(err)
 	}
 	g.snapshot.Store(s)
-	srv, err := newAdminServer(g, config.Admin{}, nil, slog.New(slog.DiscardHandler))
+	srv, err := newAdminServer(g, config.Admin{}, nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/mem"
 
+	"github.com/rpcgate/rpcgate/auth"
 	"github.com/rpcgate/rpcgate/routes"
 	"github.com/rpcgate/rpcgate/rpcproxy"
 	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
@@ -34,6 +35,7 @@ type outbound struct {
 	backend  Forwarder
 	timeout  time.Duration // 0: the backend's own
 	canaries *canaries     // nil: none
+	identity auth.Identity // what the backend is told of the caller
 	judge    func(mem.BufferSlice) bool
 	hashOf   func(mem.BufferSlice) string
 }
@@ -100,10 +102,11 @@ func (g *Gateway) dispatch(r *routes.Route, n generation, kept *keptOver) (Handl
 	if !ok {
 		return nil, fmt.Errorf("route %s: no backend %q", r, r.Backend)
 	}
-	if r.FanOut != nil {
-		return (&fanOut{outbound: g.newOutbound(r, backend, kept.filters), endpoints: backend, cfg: *r.FanOut, log: g.log}).handle, nil
-	}
 	out := g.newOutbound(r, backend, kept.filters)
+	out.identity = n.identity(r.Backend)
+	if r.FanOut != nil {
+		return (&fanOut{outbound: out, endpoints: backend, cfg: *r.FanOut, log: g.log}).handle, nil
+	}
 	if r.Fallback == nil {
 		return out.handle, nil
 	}
@@ -115,6 +118,7 @@ func (g *Gateway) dispatch(r *routes.Route, n generation, kept *keptOver) (Handl
 		}
 		f.spare = g.newOutbound(r, spare, kept.filters)
 		f.spare.timeout = 0
+		f.spare.identity = n.identity(name)
 		f.spare.canaries = nil // the route's own are of the main backend's endpoints
 		if cfg := n.config(name); cfg != nil {
 			f.spare.canaries = kept.filters.canaries(cfg.Canary)

@@ -33,13 +33,14 @@ type callError struct {
 	Message    string        // safe to show to the caller
 	RetryAfter time.Duration // when trying again may help; 0: not known to
 
-	httpStatus int            // 0: as Code maps
-	allow      []string       // the methods of a 405
-	field      string         // the field that was bad, for INVALID_ARGUMENT
-	bare       bool           // without details
-	backend    *status.Status // the backend's own status, untouched
-	cause      error          // for the log only
-	fixed      *fixedAnswer   // of what is the same for all calls; nil: it is not
+	httpStatus int               // 0: as Code maps
+	allow      []string          // the methods of a 405
+	field      string            // the field that was bad, for INVALID_ARGUMENT
+	info       map[string]string // ErrorInfo.metadata
+	bare       bool              // without details
+	backend    *status.Status    // the backend's own status, untouched
+	cause      error             // for the log only
+	fixed      *fixedAnswer      // of what is the same for all calls; nil: it is not
 }
 
 func (f *callError) Error() string {
@@ -65,7 +66,7 @@ func (f *callError) Status() *status.Status {
 	if f.bare {
 		return s
 	}
-	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: f.Reason, Domain: errorDomain}}
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: f.Reason, Domain: errorDomain, Metadata: f.info}}
 	if f.field != "" {
 		details = append(details, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
 			{Field: f.field, Description: f.Message},
@@ -288,6 +289,8 @@ func describeAuth(err error) *callError {
 		return refused("TOKEN_EXPIRED", "the token has expired")
 	case errors.Is(err, auth.ErrRevoked):
 		return refused("TOKEN_REVOKED", "the token was revoked")
+	case errors.Is(err, auth.ErrSuspended):
+		return &callError{Code: codes.PermissionDenied, Reason: "APP_SUSPENDED", Message: "the app is suspended"}
 	case errors.Is(err, auth.ErrInvalid):
 		return refused("TOKEN_INVALID", "the app is unknown or the token is wrong")
 	}

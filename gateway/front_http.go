@@ -18,6 +18,7 @@ type httpFront struct {
 	g       *Gateway
 	cfg     config.HTTP
 	proxies trustedProxies
+	context contextHeaders
 	buffers *buffers
 	speaks  [protocolCount]bool
 	// gzip and zstd, bounded by the largest body.
@@ -34,7 +35,7 @@ func newHTTPFront(g *Gateway, cfg config.HTTP) (*httpFront, error) {
 		return nil, err
 	}
 	f := &httpFront{
-		g: g, cfg: cfg, proxies: proxies, buffers: new(buffers),
+		g: g, cfg: cfg, proxies: proxies, context: newContextHeaders(g.cfg.ContextHeaders), buffers: new(buffers),
 		compressors: wire.NewCompressors(int64(cfg.MaxBodySize)),
 	}
 	for p := range protocolCount {

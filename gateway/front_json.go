@@ -85,7 +85,7 @@ func (f *jsonFront) fill(c *Call, r *http.Request, forwardedFor string) {
 		c.Deadline = c.Start.Add(timeout)
 	}
 	if err == nil {
-		c.Metadata, err = metadataFromHTTP(r, c.rules.forRequest(), c.RequestID, c.ClientIP, forwardedFor)
+		c.Metadata, err = metadataFromHTTP(r, f.context, c.rules.forRequest(), c.RequestID, c.ClientIP, forwardedFor)
 	}
 	if err == nil && r.Method == http.MethodHead && (c.Route.ServerStreams || c.Route.ClientStreams) {
 		err = errHeadOfStream

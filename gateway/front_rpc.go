@@ -164,7 +164,7 @@ func (c *rpcCall) fill(get *wire.ConnectGet, forwardedFor string) error {
 		c.call.Deadline = c.call.Start.Add(timeout)
 	}
 	var err error
-	c.call.Metadata, err = metadataFromRPC(c.r, c.form.proto, c.call.rules.forRequest(), c.call.RequestID, c.call.ClientIP, forwardedFor)
+	c.call.Metadata, err = metadataFromRPC(c.r, c.form.proto, c.front.context, c.call.rules.forRequest(), c.call.RequestID, c.call.ClientIP, forwardedFor)
 	return err
 }
 

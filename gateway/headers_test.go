@@ -71,7 +71,7 @@ func TestRequestRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "http://shop.example/v1", nil)
 			r.Header = header.Clone()
-			got, err := metadataFromHTTP(r, compileRules(tc.rules), "id", "10.0.0.1", "")
+			got, err := metadataFromHTTP(r, nil, compileRules(tc.rules), "id", "10.0.0.1", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestRequestRulesRefuseWhatGRPCDoes(t *testing.T) {
 	for header, value := range map[string]string{"X-City": "Zürich", "X-Raw-Bin": "!", "X~Tilde": "x"} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header = http.Header{header: {value}}
-		if got, err := metadataFromHTTP(r, rules, "id", "10.0.0.1", ""); err == nil {
+		if got, err := metadataFromHTTP(r, nil, rules, "id", "10.0.0.1", ""); err == nil {
 			t.Errorf("%s: %q became %v", header, value, got)
 		}
 	}
@@ -115,7 +115,7 @@ func TestMetadataFromRPC(t *testing.T) {
 	read := func(proto protocol, rules *ruleList) metadata.MD {
 		r := httptest.NewRequest(http.MethodPost, "http://shop.example/a.B/C", nil)
 		r.Header = header.Clone()
-		md, err := metadataFromRPC(r, proto, rules, "id", "10.0.0.1", "")
+		md, err := metadataFromRPC(r, proto, nil, rules, "id", "10.0.0.1", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestMetadataFromRPC(t *testing.T) {
 	for name, bad := range map[string]string{"X-City": "Zürich", "Raw-Bin": "!", "X~Tilde": "x"} {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r.Header = http.Header{name: {bad}}
-		if got, err := metadataFromRPC(r, protocolConnect, nil, "id", "10.0.0.1", ""); err == nil {
+		if got, err := metadataFromRPC(r, protocolConnect, nil, nil, "id", "10.0.0.1", ""); err == nil {
 			t.Errorf("%s: %q became %v", name, bad, got)
 		}
 	}
@@ -167,7 +167,7 @@ func TestPoliciesSeeTheirHeaders(t *testing.T) {
 		{nil, metadata.MD{"idempotency-key": {"1"}, "x-user": {"2"}, "x-canary": {"3"}}},
 		{&spare, metadata.MD{"idempotency-key": {"1"}, "x-user": {"2"}, "x-canary": {"3"}, "x-beta": {"4"}, "x-cart": {"5"}}},
 	} {
-		md, err := metadataFromHTTP(&http.Request{Header: header}, rulesOf(r, tc.spare).forRequest(), "", "", "")
+		md, err := metadataFromHTTP(&http.Request{Header: header}, nil, rulesOf(r, tc.spare).forRequest(), "", "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +332,7 @@ func FuzzHeaderRules(f *testing.F) {
 		r := httptest.NewRequest(http.MethodGet, "http://shop.example/", nil)
 		r.Header = h
 		for range 2 { // the order of maps does not show
-			md, err := metadataFromHTTP(r, l, "id", "10.0.0.1", "")
+			md, err := metadataFromHTTP(r, nil, l, "id", "10.0.0.1", "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -89,10 +89,10 @@ func permanentKey(header string) string {
 }
 
 // metadataFromHTTP picks the headers that a backend gets of a JSON request: the
-// permanent ones, Grpc-Metadata-*, and what the route's rules let through. The
-// values are r's own slices, not to be changed.
-func metadataFromHTTP(r *http.Request, rules *ruleList, requestID, clientIP, forwardedFor string) (metadata.MD, error) {
-	p := headerPicker{h: r.Header, rules: rules, hops: connectionOptions(r.Header), md: make(metadata.MD, len(r.Header)+3)}
+// permanent ones, those of the context, Grpc-Metadata-*, and what the route's
+// rules let through. The values are r's own slices, not to be changed.
+func metadataFromHTTP(r *http.Request, context contextHeaders, rules *ruleList, requestID, clientIP, forwardedFor string) (metadata.MD, error) {
+	p := headerPicker{h: r.Header, context: context, rules: rules, hops: connectionOptions(r.Header), md: make(metadata.MD, len(r.Header)+3)}
 	if err := eachHeader(r.Header, rules != nil, p.pick); err != nil {
 		return nil, err
 	}
@@ -122,14 +122,15 @@ func eachHeader(h http.Header, ordered bool, visit func(header string, values []
 
 // headerPicker picks metadata out of the headers of a JSON request.
 type headerPicker struct {
-	h     http.Header
-	rules *ruleList
-	hops  []string
-	md    metadata.MD
+	h       http.Header
+	context contextHeaders
+	rules   *ruleList
+	hops    []string
+	md      metadata.MD
 }
 
 func (p *headerPicker) pick(header string, values []string) error {
-	permanent := permanentKey(header)
+	permanent := p.context.key(header)
 	name, key := "", permanent
 	switch given, ok := strings.CutPrefix(header, metadataPrefix); {
 	case permanent != "":
@@ -138,8 +139,8 @@ func (p *headerPicker) pick(header string, values []string) error {
 		}
 	case ok:
 		name = strings.ToLower(given)
-		if config.ReservedHeader(name) || len(p.h[given]) > 0 && permanentKey(given) == name {
-			return nil // the trace context itself goes before one in metadata
+		if config.ReservedHeader(name) || len(p.h[given]) > 0 && p.context.key(given) == name {
+			return nil // the context itself goes before one in metadata
 		}
 		key = name
 	case p.rules == nil:

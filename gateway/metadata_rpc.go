@@ -14,7 +14,7 @@ import (
 // the RPC protocols: all, under their own names, but for the reserved ones, and
 // for what browsers and HTTP clients add of themselves to gRPC-Web and Connect
 // requests. The values are r's own slices, not to be changed.
-func metadataFromRPC(r *http.Request, proto protocol, rules *ruleList, requestID, clientIP, forwardedFor string) (metadata.MD, error) {
+func metadataFromRPC(r *http.Request, proto protocol, context contextHeaders, rules *ruleList, requestID, clientIP, forwardedFor string) (metadata.MD, error) {
 	md := make(metadata.MD, len(r.Header)+3)
 	hops := connectionOptions(r.Header)
 	err := eachHeader(r.Header, rules != nil, func(header string, values []string) error {
@@ -23,7 +23,7 @@ func metadataFromRPC(r *http.Request, proto protocol, rules *ruleList, requestID
 			return nil
 		}
 		to := key
-		if proto != protocolGRPC && clientHeader(key) {
+		if proto != protocolGRPC && clientHeader(key) && context[header] == "" {
 			to = ""
 		}
 		if rules != nil {
@@ -90,7 +90,8 @@ func addOwn(md metadata.MD, requestID, clientIP, forwardedFor, host string) {
 
 // clientHeader says whether a header, in lower case, is one that browsers and
 // HTTP clients send by themselves, or that is about HTTP and not the call. Such
-// are not the metadata of a gRPC-Web or Connect call, unless a rule allows them.
+// are not the metadata of a gRPC-Web or Connect call, unless a rule or the
+// configured context has them.
 func clientHeader(key string) bool {
 	switch key {
 	case "accept", "accept-charset", "accept-encoding", "accept-language", "accept-ranges", "range",

@@ -67,7 +67,7 @@ func TestMetadataFromHTTP(t *testing.T) {
 		"Grpc-Metadata-Content-Length":     {"7"},
 		"Grpc-Metadata-Grpcgateway-Accept": {"forged"},
 	}
-	got, err := metadataFromHTTP(r, nil, "id-1", "10.0.0.1", "1.1.1.1, 10.0.0.1")
+	got, err := metadataFromHTTP(r, nil, nil, "id-1", "10.0.0.1", "1.1.1.1, 10.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestBadMetadataHeaders(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header = http.Header{header: {value}}
-		_, err := metadataFromHTTP(r, nil, "id", "10.0.0.1", "")
+		_, err := metadataFromHTTP(r, nil, nil, "id", "10.0.0.1", "")
 		var failure *callError
 		if !errors.As(err, &failure) || failure.Code != codes.InvalidArgument {
 			t.Errorf("%s: %q gave %v", header, value, err)

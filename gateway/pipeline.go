@@ -160,7 +160,7 @@ func (g *Gateway) logCall(ctx context.Context, c *Call, failure *callError, code
 	rec.ClientIP, _ = netip.ParseAddr(c.ClientIP) // a Unix socket's peer has none
 	if c.Principal != nil {
 		rec.App, rec.TokenID = c.Principal.App, c.Principal.TokenID
-	} else if failure != nil && failure.Code == codes.Unauthenticated {
+	} else if failure != nil && (failure.Code == codes.Unauthenticated || failure.Code == codes.PermissionDenied) {
 		rec.ClaimedApp = c.Credential.App
 		rec.ClaimedTokenID = auth.TokenID(c.Credential.Token)
 	}
@@ -182,6 +182,9 @@ func authenticate(v Verifier, outcomes *telemetry.Auth) step {
 			err := c.Refusal
 			if err == nil {
 				c.Principal, err = v.Verify(ctx, c.Credential)
+			}
+			if err == nil && !c.Principal.AllowsFrom(c.ClientIP) {
+				err = errSource
 			}
 			outcomes.Count(authOutcome(err))
 			if err != nil {
@@ -215,6 +218,10 @@ func authOutcome(err error) telemetry.AuthOutcome {
 		return telemetry.AuthExpired
 	case errors.Is(err, auth.ErrRevoked):
 		return telemetry.AuthRevoked
+	case errors.Is(err, auth.ErrSuspended):
+		return telemetry.AuthSuspended
+	case errors.Is(err, errSource):
+		return telemetry.AuthSource
 	case errors.Is(err, auth.ErrInvalid):
 		return telemetry.AuthInvalid
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rpcgate/rpcgate/auth"
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/routes"
 	"github.com/rpcgate/rpcgate/rpcproxy"
@@ -36,6 +37,14 @@ func (n generation) config(backend string) *config.Backend {
 		}
 	}
 	return nil
+}
+
+// identity is what a backend is told of who calls.
+func (n generation) identity(backend string) auth.Identity {
+	if cfg := n.config(backend); cfg != nil {
+		return auth.IdentityOf(cfg.Identity)
+	}
+	return 0
 }
 
 // snapshot is everything that a new route table or a reload changes, immutable.

@@ -158,7 +158,7 @@ func serveGateway(b *testing.B, backend string) (httpAddr, grpcAddr string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	principal := &auth.Principal{App: "acme", TokenID: "0123456789"}
+	principal := auth.NewPrincipal(auth.Principal{App: "acme", TokenID: "0123456789"})
 	g, err := New(cfg, Deps{
 		Verifier: verifyFunc(func(auth.Credential) (*auth.Principal, error) { return principal, nil }),
 		Backends: map[string]*rpcproxy.Backend{"echo": proxy}, Logger: log, Registerer: reg, Gatherer: reg,

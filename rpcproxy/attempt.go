@@ -188,7 +188,7 @@ func previousAttempts(callers []string, n int) string {
 }
 
 // usualPairs is how many strings the metadata of most calls is, keys and values.
-const usualPairs = 32
+const usualPairs = 40
 
 // outgoing is the context that carries what goes out beside the messages. The
 // credential is the call's own, sent as metadata app and token, as zRPC's
@@ -216,6 +216,7 @@ func (a *attempt) outgoing(ctx context.Context) context.Context {
 	if n := a.previous; n > 0 {
 		pairs = append(pairs, previousKey, previousAttempts(r.Metadata[previousKey], n))
 	}
+	pairs = append(pairs, r.Identity...)
 	if c := r.Credential; b.attach && !c.IsZero() {
 		pairs = append(pairs, "app", c.App, "token", c.Token)
 	}

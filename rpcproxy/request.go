@@ -30,6 +30,9 @@ type Request struct {
 	// The metadata for the backend, already filtered. Forward does not change
 	// it, and it must not change before Forward returns.
 	Metadata metadata.MD
+	// What the gateway says of the caller, as keys and values in turn. Metadata has
+	// none of these keys. It is shared, and never changed.
+	Identity []string
 	// When the caller gives up, at the latest; zero: it did not say.
 	Deadline time.Time
 	// The route's own limit, in place of the backend's; 0: the backend's.

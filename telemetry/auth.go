@@ -6,6 +6,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type AuthOutcome int
 
 // The outcomes. AuthSkipped is a call on a route that wants no credential;
+// AuthSource one whose token may not be used from where it came;
 // AuthUnavailable one whose credential could not be verified at the time;
 // AuthAbandoned one whose caller left, or ran out of time, before it was.
 const (
@@ -16,6 +17,8 @@ const (
 	AuthInvalid
 	AuthExpired
 	AuthRevoked
+	AuthSuspended
+	AuthSource
 	AuthUnavailable
 	AuthAbandoned
 
@@ -39,6 +42,10 @@ func (o AuthOutcome) String() string {
 		return "expired"
 	case AuthRevoked:
 		return "revoked"
+	case AuthSuspended:
+		return "suspended"
+	case AuthSource:
+		return "source"
 	case AuthUnavailable:
 		return "unavailable"
 	case AuthAbandoned:
