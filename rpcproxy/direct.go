@@ -43,7 +43,8 @@ func newDirectConns(cfg config.Pool, d *dialer, obs poolObserver) (*directConns,
 
 // dial makes a connection to one endpoint, with all that the backend's other
 // connections have: its TLS, its authority, its keepalive.
-func (c *directConns) dial(endpoint string) (*grpc.ClientConn, error) {
+func (c *directConns) dial(key *connKey) (*grpc.ClientConn, error) {
+	endpoint := key.Endpoint
 	options := append(c.dialer.options(),
 		grpc.WithResolvers(oneAddress{address: c.dialer.book.find(endpoint), authority: c.authority}),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"pick_first": {}}]}`),

@@ -31,6 +31,18 @@ type connKey struct {
 	Endpoint string // empty: any, as the balancer chooses
 }
 
+// compact is the key with its texts in one piece of memory of their own: what
+// came with a request would keep all of its header alive, and is read from
+// several places.
+func (k *connKey) compact() connKey {
+	all := k.App + k.TokenID + k.Token + k.Endpoint
+	cut := func(n int) (text string) { text, all = all[:n], all[n:]; return text }
+	return connKey{
+		Credential: Credential{App: cut(len(k.App)), TokenID: cut(len(k.TokenID)), Token: cut(len(k.Token))},
+		Endpoint:   cut(len(k.Endpoint)),
+	}
+}
+
 // entry is one pooled connection.
 //
 // Its life: live (in the pool's table, takes calls) → retired (in no table,
@@ -38,11 +50,12 @@ type connKey struct {
 // it at exactly retiredBit, no lease left, closes the connection.
 type entry struct {
 	key  connKey
+	hash uint64 // of key, in the pool's table
 	conn *grpc.ClientConn
 	pool *Pool
 
 	refs atomic.Int64
-	// When it was last acquired or released, on the pool's clock.
+	// When it was made or last released, on the pool's clock.
 	used atomic.Int64
 	// Why it was retired; set before the retired bit, under the pool's lock.
 	why atomic.Pointer[reason]
@@ -52,7 +65,9 @@ type entry struct {
 	closing sync.Once
 
 	// The rest is the pool's, under its lock.
-	place *list.Element // in Pool.recency while live
+	place *list.Element // in Pool.recency while live; nil: retired
+	next  *entry        // of its app's, in Pool.byApp, until it is closed
+	prev  *entry
 	stamp int64         // used, when the entry was last put to the front
 	drain *time.Timer   // closes it at the drain limit
 }

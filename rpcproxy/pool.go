@@ -22,11 +22,11 @@ import (
 // A retired connection takes no new calls and is closed by its last lease, or
 // at the drain limit, which cuts its calls off.
 //
-// A hit costs two hashes of the key and a few atomic operations. Recency is
-// kept as a time stamp in the entry, not as a place in a list, because moving
-// an entry to the front of a list takes a lock. The list is put in order only
-// when room is needed: an entry that was used since it was last looked at gets
-// a second chance (CLOCK), which is LRU as of the last look.
+// A hit costs a hash of the key and a few atomic operations. Recency is kept as
+// a time stamp in the entry, not as a place in a list, because moving an entry
+// to the front of a list takes a lock. The list is put in order only when room
+// is needed: an entry that was used since it was last looked at gets a second
+// chance (CLOCK), which is LRU as of the last look.
 type Pool struct {
 	cfg   config.Pool
 	dial  dialFunc
@@ -40,16 +40,22 @@ type Pool struct {
 	mu       sync.Mutex
 	recency  *list.List // of live *entry; front: most recently looked at
 	draining map[*entry]struct{}
+	byApp    apps          // live and draining
 	closing  int           // entries whose connection is being closed
+	room     chan struct{} // closed when one of them is closed; nil: nobody waits for that
 	closed   bool          // no new entries
 	sweep    *time.Timer   // looks for idle entries; nil without idle timeout
 	empty    chan struct{} // closed when closed is set and no entry is left
 }
 
 // maxClosing is how many connections may be being closed, which takes grpc-go
-// some seconds where the peer does not read, when one more is evicted. What
-// expires or is revoked may go beyond it.
+// some seconds where the peer does not read, when one more is evicted: who needs
+// the room waits for it. What expires or is revoked may go beyond it.
 const maxClosing = 256
+
+// maxLooks is how many entries are looked at, at most, for one that makes room,
+// while whoever needs any new connection waits: some tenths of a millisecond.
+const maxLooks = 4096
 
 // poolObserver is told what happens, under the pool's lock.
 type poolObserver struct {
@@ -57,9 +63,10 @@ type poolObserver struct {
 	retired func(reason)
 }
 
-// dialFunc makes a connection, without waiting for it. It goes to one endpoint
-// or, if that is empty, to whichever the balancer chooses.
-type dialFunc func(endpoint string) (*grpc.ClientConn, error)
+// dialFunc makes the connection of a key, without waiting for it. It goes to the
+// key's endpoint or, if that is empty, to whichever the balancer chooses. It
+// carries nobody's credential; the app is whose turn it is to connect.
+type dialFunc func(*connKey) (*grpc.ClientConn, error)
 
 // newPool makes a pool.
 func newPool(cfg config.Pool, dial dialFunc, obs poolObserver) (*Pool, error) {
@@ -73,7 +80,7 @@ func newPool(cfg config.Pool, dial dialFunc, obs poolObserver) (*Pool, error) {
 	}
 	p := &Pool{
 		cfg: cfg, dial: dial, obs: obs, epoch: time.Now(), table: newTable(),
-		recency: list.New(), draining: map[*entry]struct{}{}, empty: make(chan struct{}),
+		recency: list.New(), draining: map[*entry]struct{}{}, byApp: apps{}, empty: make(chan struct{}),
 	}
 	if cfg.IdleTimeout > 0 {
 		p.mu.Lock() // the timer may fire before it is assigned
@@ -100,7 +107,8 @@ func (p *Pool) keyOf(c Credential) Credential {
 }
 
 // Acquire gives the connection for a credential, new if need be. It does not
-// wait for it to be connected.
+// wait for it to be connected. It waits while as many others as may be are being
+// closed to make room, until ctx is done.
 func (p *Pool) Acquire(ctx context.Context, c Credential) (Lease, error) {
 	return p.acquireAt(ctx, c, "")
 }
@@ -108,86 +116,110 @@ func (p *Pool) Acquire(ctx context.Context, c Credential) (Lease, error) {
 // acquireAt is Acquire for a connection that goes to one endpoint.
 func (p *Pool) acquireAt(ctx context.Context, c Credential, endpoint string) (Lease, error) {
 	key := connKey{p.keyOf(c), endpoint}
-	if e := p.table.get(key); e != nil && e.acquire() {
-		e.used.Store(p.now())
+	hash := p.table.hash(&key)
+	if e := p.table.get(hash, &key); e != nil && e.acquire() {
 		return Lease{e}, nil
 	}
-	if err := ctx.Err(); err != nil {
-		return Lease{}, err // the caller is gone: dial nothing for it
+	return p.acquireNew(ctx, hash, key)
+}
+
+// acquireNew is what acquireAt does where there is no connection yet. It takes the
+// key by value: that of a hit stays on the stack.
+func (p *Pool) acquireNew(ctx context.Context, hash uint64, key connKey) (Lease, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return Lease{}, err // the caller is gone: dial nothing for it
+		}
+		e, dialed, room, err := p.add(hash, &key)
+		switch {
+		case err != nil:
+			return Lease{}, err
+		case room == nil:
+			if dialed {
+				e.conn.Connect()
+			}
+			return Lease{e}, nil
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return Lease{}, fmt.Errorf("%w: %d connections are being closed", ErrPoolFull, maxClosing)
+		}
 	}
-	e, dialed, err := p.add(key)
-	if err != nil {
-		return Lease{}, err
-	}
-	if dialed {
-		e.conn.Connect()
-	}
-	return Lease{e}, nil
 }
 
 // add returns the entry of the key, acquired. It looks again under the lock: of
 // many callers that all missed, the first one dials and the others find its
-// entry.
-func (p *Pool) add(key connKey) (_ *entry, dialed bool, _ error) {
+// entry. If there is room, what ends the wait for it is nil.
+func (p *Pool) add(hash uint64, key *connKey) (_ *entry, dialed bool, room <-chan struct{}, _ error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, false, ErrClosed
+		return nil, false, nil, ErrClosed
 	}
-	if e := p.table.get(key); e != nil && e.acquire() {
-		e.used.Store(p.now())
-		return e, false, nil
+	if e := p.table.get(hash, key); e != nil && e.acquire() {
+		return e, false, nil, nil
 	}
-	if err := p.makeRoomLocked(); err != nil {
-		return nil, false, err
+	if room, err := p.makeRoomLocked(); room != nil || err != nil {
+		return nil, false, room, err
 	}
-	conn, err := p.dial(key.Endpoint)
+	conn, err := p.dial(key)
 	p.obs.dialed(err)
 	if err != nil {
-		return nil, false, err
+		return nil, false, nil, err
 	}
-	e := &entry{key: key, conn: conn, pool: p, stamp: p.now()}
+	e := &entry{key: key.compact(), hash: hash, conn: conn, pool: p, stamp: p.now()}
 	e.used.Store(e.stamp)
 	e.refs.Store(1)
 	e.place = p.recency.PushFront(e)
 	p.table.putLocked(e)
-	return e, true, nil
+	p.byApp.add(e)
+	return e, true, nil, nil
 }
 
 // makeRoomLocked retires the least recently used entry if there is no room for
-// one more.
-func (p *Pool) makeRoomLocked() error {
+// one more. It gives what to wait for where room comes soon.
+func (p *Pool) makeRoomLocked() (room <-chan struct{}, _ error) {
 	live, total := p.recency.Len(), p.recency.Len()+len(p.draining)
 	if live < p.cfg.MaxConns && total < 2*p.cfg.MaxConns {
-		return nil
+		return nil, nil
 	}
-	if p.closing < maxClosing {
-		if p.retireOldestUnusedLocked() {
-			return nil
+	if p.closing >= maxClosing {
+		if p.room == nil {
+			p.room = make(chan struct{})
 		}
-		if total < 2*p.cfg.MaxConns {
-			// All are in use. The calls of the oldest one go on while it drains.
-			p.retireLocked(p.recency.Back().Value.(*entry), reasonEvicted)
-			return nil
-		}
+		return p.room, nil
 	}
-	return fmt.Errorf("%w: %d are live, %d more are draining, %d are being closed",
-		ErrPoolFull, live, len(p.draining), p.closing)
+	if p.retireOldestUnusedLocked() {
+		return nil, nil
+	}
+	if total < 2*p.cfg.MaxConns {
+		// All are in use. The calls of the oldest one go on while it drains.
+		p.retireLocked(p.recency.Back().Value.(*entry), reasonEvicted)
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%w: %d are live, %d more are draining", ErrPoolFull, live, len(p.draining))
 }
 
 // retireOldestUnusedLocked retires the entry without calls that was used
 // longest ago, as far as is known. In a first round entries that were used since
 // they were last looked at get a second chance, in a second round they do not.
+// Where there are more entries than are looked at, the first one without calls
+// goes if no better one was found.
 func (p *Pool) retireOldestUnusedLocked() bool {
-	for range 2 * p.recency.Len() {
+	var unused *entry
+	for range min(2*p.recency.Len(), maxLooks) {
 		place := p.recency.Back()
 		e := place.Value.(*entry)
 		used := e.used.Load()
 		if used == e.stamp && p.retireUnusedLocked(e, reasonEvicted) {
 			return true
 		}
+		if unused == nil && e.refs.Load() == 0 {
+			unused = e
+		}
 		e.stamp = used
 		p.recency.MoveToFront(place)
 	}
-	return false
+	return unused != nil && p.retireUnusedLocked(unused, reasonEvicted)
 }

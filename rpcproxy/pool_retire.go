@@ -38,6 +38,7 @@ func (p *Pool) retireUnusedLocked(e *entry, why reason) bool {
 func (p *Pool) removeLocked(e *entry, why reason) {
 	p.table.removeLocked(e)
 	p.recency.Remove(e.place)
+	e.place = nil
 	p.obs.retired(why)
 }
 
@@ -58,6 +59,11 @@ func (p *Pool) closeEntry(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closing--
+	p.byApp.remove(e)
+	if p.room != nil {
+		close(p.room)
+		p.room = nil
+	}
 	p.doneLocked()
 }
 
@@ -103,22 +109,17 @@ func (p *Pool) revoke(app, tokenID string, cut bool) {
 	if app == "" || p.cfg.Key == "shared" || p.cfg.Key == "app" && tokenID != "" {
 		return
 	}
-	concerns := func(e *entry) bool {
-		return e.key.App == app && (tokenID == "" || e.key.TokenID == tokenID)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for e := range p.liveLocked() {
-		if concerns(e) {
+	for e := range p.byApp.of(app) {
+		if tokenID != "" && e.key.TokenID != tokenID {
+			continue
+		}
+		if e.place != nil {
 			p.retireLocked(e, reasonRevoked)
 		}
-	}
-	if !cut {
-		return
-	}
-	// Those that were draining already, too.
-	for e := range p.draining {
-		if concerns(e) {
+		// Also those that were draining already.
+		if _, draining := p.draining[e]; draining && cut {
 			why := reasonRevoked
 			e.why.Store(&why)
 			e.cutOff()
@@ -135,7 +136,7 @@ func (p *Pool) retireRevoked(l Lease) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.table.get(l.entry.key) == l.entry {
+	if l.entry.place != nil {
 		p.retireLocked(l.entry, reasonRevoked)
 	}
 }

@@ -31,7 +31,7 @@ type testPool struct {
 func newTestPool(t testing.TB, cfg config.Pool) *testPool {
 	t.Helper()
 	tp := &testPool{retired: map[reason]int{}}
-	dial := func(string) (*grpc.ClientConn, error) {
+	dial := func(*connKey) (*grpc.ClientConn, error) {
 		return grpc.NewClient("passthrough:///nowhere",
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -157,7 +157,7 @@ func TestPoolGoneCallerDialsNothing(t *testing.T) {
 
 func TestPoolDialFails(t *testing.T) {
 	broken := errors.New("broken")
-	p, err := newPool(poolConfig(nil), func(string) (*grpc.ClientConn, error) { return nil, broken },
+	p, err := newPool(poolConfig(nil), func(*connKey) (*grpc.ClientConn, error) { return nil, broken },
 		poolObserver{dialed: func(error) {}, retired: func(reason) {}})
 	if err != nil {
 		t.Fatal(err)
@@ -410,7 +410,7 @@ func TestPoolExpiresManyAtOnce(t *testing.T) {
 	p := newTestPool(t, poolConfig(nil))
 	release := make(chan struct{})
 	defer close(release)
-	p.dial = func(string) (*grpc.ClientConn, error) {
+	p.dial = func(*connKey) (*grpc.ClientConn, error) {
 		r := manual.NewBuilderWithScheme("held")
 		r.CloseCallback = func() { <-release }
 		return grpc.NewClient("held:///nowhere", grpc.WithResolvers(r),
@@ -509,32 +509,5 @@ func TestPoolRefusesBadConfig(t *testing.T) {
 		if _, err := newPool(poolConfig(change), nil, poolObserver{}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-	}
-}
-
-func BenchmarkPoolHit(b *testing.B) {
-	p := newTestPool(b, poolConfig(nil))
-	for i := range 1000 {
-		p.touch(b, app(fmt.Sprint(i)))
-	}
-	for name, n := range map[string]int{"one key": 1, "1000 keys": 1000} {
-		keys := make([]Credential, n)
-		for i := range keys {
-			keys[i] = app(fmt.Sprint(i))
-		}
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				ctx := context.Background()
-				for i := 0; pb.Next(); i++ {
-					l, err := p.Acquire(ctx, keys[i%n])
-					if err != nil {
-						b.Error(err)
-						return
-					}
-					l.Release()
-				}
-			})
-		})
 	}
 }
