@@ -129,7 +129,9 @@ func NewAllowance(spec Spec, gateways int, now time.Duration, o AllowanceOptions
 // Spec is the limit.
 func (a *Allowance) Spec() Spec { return a.state.Load().spec }
 
-// Change gives the limit other numbers, from now on.
+// Change gives the limit other numbers, from now on. A rate begins anew: by what
+// was used of the old one, a new one could be shut for long. Of a quota, what was
+// used stays used.
 func (a *Allowance) Change(spec Spec, gateways int, now time.Duration) {
 	for {
 		old := a.state.Load()
@@ -139,18 +141,14 @@ func (a *Allowance) Change(spec Spec, gateways int, now time.Duration) {
 		s := old.next()
 		s.epoch++
 		taken := a.taken.Load()
-		left := old.wholeNow(now)
+		used := old.burst - old.whole
 		s.set(spec, gateways)
-		// What was used stays used: of a rate, as the time until it is made up for,
-		// which is how the store keeps it.
-		if spec.Per == 0 || old.rate == 0 {
-			s.whole = s.burst - (old.burst - left)
+		s.whole, s.wholeAt = s.burst, now
+		if spec.Per == 0 {
+			s.whole = max(0, s.burst-used)
 		} else {
-			s.whole = s.burst - (old.burst-left)/old.rate*s.rate
+			s.granted = taken // what was bought of the old one, or owed to it, is let go
 		}
-		s.whole = min(max(0, s.whole), s.burst)
-		s.wholeAt = now
-		s.granted = min(s.granted, taken) // what was bought at the old price is let go
 		s.open(taken, now)
 		s.askAt = now
 		if a.state.CompareAndSwap(old, s) {

@@ -149,9 +149,7 @@ func (a *Allowance) Answered(now time.Duration, gateways int, q Question, r Answ
 			s.askAbove = s.granted - bought/2
 		}
 		s.askAt = after(now, a.spread(a.pause(s)))
-		if r.Given < q.Pay+q.Buy {
-			s.askAt = max(s.askAt, after(now, min(forgetful, s.until(Unit-s.whole))))
-		}
+		s.askAt = max(s.askAt, after(now, min(forgetful, s.until(Unit-s.whole))))
 		if a.state.CompareAndSwap(old, s) {
 			break
 		}

@@ -191,7 +191,7 @@ func (l *Limiter) ask(ctx context.Context, key limits.Key, q limits.Question) (l
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if key.Period == limits.Rate {
-		return l.askRate(ctx, l.keys.Rate(key.App, of(key)), q)
+		return l.askRate(ctx, l.keys.Rate(key.App, of(key)+numbers(q.Spec)), q)
 	}
 	if q.Late > 0 {
 		if _, err := l.askQuota(ctx, key, q.LateFor, q.Late, 0, q.Spec); err != nil {

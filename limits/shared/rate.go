@@ -33,6 +33,12 @@ func (c ownKeys) EvalSha(ctx context.Context, sha1 string, keys []string, args .
 	return c.UniversalClient.EvalSha(ctx, sha1, own(keys), args...)
 }
 
+// numbers ends the key of a rate: a bucket says how long it takes until it is full,
+// which means something else for each rate. A rate that changes begins anew.
+func numbers(s limits.Spec) string {
+	return fmt.Sprintf(":%d-%d-%v", s.Calls, s.Burst, s.Per)
+}
+
 // askRate asks a rate's bucket. It counts in the units of [limits.Unit]: redis_rate
 // gives whole numbers, and what is behind the point would be lost each time.
 func (l *Limiter) askRate(ctx context.Context, key string, q limits.Question) (limits.Answer, error) {
