@@ -18,7 +18,7 @@ import (
 // throws it away before it answers a refused call: without one, a caller that
 // stops sending would keep the answer from going out, and its goroutine for ever.
 func limitBodyTime(w http.ResponseWriter, r *http.Request, timeout time.Duration) {
-	if hasBody(r) && timeout > 0 {
+	if hasBody(r) && timeout > 0 && !isGone(r) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout)) // net/http's writers can
 	}
 }

@@ -32,7 +32,7 @@ func withCORS(next http.Handler, port config.HTTP) http.Handler {
 	}).Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodOptions {
-			limitWrite(w, port.WriteTimeout) // preflights are answered here
+			limitWrite(w, r, port.WriteTimeout) // preflights are answered here
 		}
 		h.ServeHTTP(w, r)
 	})

@@ -56,6 +56,7 @@ func newHTTPFront(g *Gateway, cfg config.HTTP) (*httpFront, error) {
 // ServeHTTP serves one request, of whichever protocol.
 func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.g.abortPanicked(r.Context())
+	defer unlimitGone(w, r)
 	snap := f.g.snapshot.Load()
 	p := protocolOf(r)
 	if p == protocolJSON && r.Method == http.MethodGet && f.isConnectGet(r, snap) {

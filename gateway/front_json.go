@@ -45,12 +45,12 @@ func (f *jsonFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot
 		if e := notAllowed(err); e != nil && r.Method == http.MethodOptions {
 			_ = f.unrouted(r.Context(), c, nil)
 			setAllow(w.Header(), e.Allow)
-			limitWrite(w, f.cfg.WriteTimeout)
+			limitWrite(w, r, f.cfg.WriteTimeout)
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		if f.docs.answer(r, err) {
-			limitWrite(w, f.cfg.WriteTimeout)
+			limitWrite(w, r, f.cfg.WriteTimeout)
 			f.docs.ServeHTTP(w, r)
 			return
 		}

@@ -51,7 +51,7 @@ func (f *rpcFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot,
 		limitBodyTime(w, r, f.cfg.BodyTimeout)
 		if refusal, ok := errors.AsType[*refusalError](err); ok {
 			_ = f.unrouted(r.Context(), &c.call, err)
-			limitWrite(w, f.cfg.WriteTimeout)
+			limitWrite(w, r, f.cfg.WriteTimeout)
 			refusal.write(w)
 			return
 		}

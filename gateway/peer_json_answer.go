@@ -97,4 +97,4 @@ func (p *jsonPeer) writeWhole(code int, body []byte) {
 	}
 }
 
-func (p *jsonPeer) limitWrite() { limitWrite(p.w, p.front.cfg.WriteTimeout) }
+func (p *jsonPeer) limitWrite() { limitWrite(p.w, p.r, p.front.cfg.WriteTimeout) }

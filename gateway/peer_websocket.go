@@ -73,7 +73,7 @@ func (p *wsPeer) accept() (*websocket.Conn, error) {
 	if p.closed || p.hurried {
 		return nil, context.Canceled
 	}
-	limitWrite(p.w, p.front.cfg.WriteTimeout) // of the answer to the handshake; hijacking lifts it
+	limitWrite(p.w, p.r, p.front.cfg.WriteTimeout) // of the answer to the handshake; hijacking lifts it
 	w := &hijackedWriter{ResponseWriter: p.w}
 	conn, err := websocket.Accept(w, p.r, &websocket.AcceptOptions{
 		Subprotocols:       []string{webSocketProtocol},

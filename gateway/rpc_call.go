@@ -158,7 +158,7 @@ func (c *rpcCall) giveBack(buf *[]byte) {
 	}
 }
 
-func (c *rpcCall) limitWrite() { limitWrite(c.w, c.front.cfg.WriteTimeout) }
+func (c *rpcCall) limitWrite() { limitWrite(c.w, c.r, c.front.cfg.WriteTimeout) }
 
 func (c *rpcCall) unlimitWrite() { unlimitWrite(c.w, c.front.cfg.WriteTimeout) }
 
