@@ -280,6 +280,8 @@ func describeAuth(err error) *callError {
 			Code: codes.Unavailable, Reason: "AUTH_UNAVAILABLE", RetryAfter: time.Second,
 			Message: "the credential cannot be verified at the moment",
 		}
+	case isTooManyFailures(err):
+		return describeTooManyFailures(err)
 	case errors.Is(err, auth.ErrMissing):
 		return refused("CREDENTIAL_MISSING",
 			"the call carries no credential; send Authorization: Bearer <app>.<token>, or X-App and X-Token over HTTP, app and token over gRPC")

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/limits"
 	"github.com/rpcgate/rpcgate/routes"
 	"github.com/rpcgate/rpcgate/rpcproxy"
 	"github.com/rpcgate/rpcgate/telemetry"
@@ -36,6 +37,7 @@ type Gateway struct {
 	cfg      *config.Config
 	log      *slog.Logger
 	verifier Verifier
+	guesses  *limits.Guesses   // nil: guesses are not bounded
 	store    func() StoreState // nil: none
 	begin    generation        // what Run begins with
 
@@ -65,6 +67,7 @@ func New(cfg *config.Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, log: d.Logger, verifier: d.Verifier, store: d.Store, operators: d.Operators, begin: generation{cfg: cfg, backends: d.Backends},
 		calls:        telemetry.NewCalls(d.Registerer),
+		guesses:      limits.NewGuesses(cfg.Auth.Guessing),
 		authOutcomes: telemetry.NewAuth(d.Registerer),
 		accessLog:    telemetry.NewAccessLog(d.Logger, cfg.Log),
 		shedder:      newShedder(cfg.Overload, d.Registerer),

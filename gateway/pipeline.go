@@ -44,7 +44,7 @@ func (g *Gateway) pipeline(r *routes.Route, dispatch Handler) Handler {
 	if r.AuthNone {
 		steps = append(steps, skipAuth(g.authOutcomes))
 	} else {
-		steps = append(steps, authenticate(g.verifier, g.authOutcomes))
+		steps = append(steps, authenticate(g.verification(), g.authOutcomes))
 	}
 	if g.shedder != nil {
 		steps = append(steps, g.shedder.admit())
@@ -176,12 +176,12 @@ type Verifier interface {
 }
 
 // authenticate lets only verified credentials through.
-func authenticate(v Verifier, outcomes *telemetry.Auth) step {
+func authenticate(verify func(context.Context, *Call) (*auth.Principal, error), outcomes *telemetry.Auth) step {
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) error {
 			err := c.Refusal
 			if err == nil {
-				c.Principal, err = v.Verify(ctx, c.Credential)
+				c.Principal, err = verify(ctx, c)
 			}
 			if err == nil && !c.Principal.AllowsFrom(c.ClientIP) {
 				err = errSource
@@ -210,6 +210,8 @@ func authOutcome(err error) telemetry.AuthOutcome {
 	switch {
 	case err == nil:
 		return telemetry.AuthAccepted
+	case isTooManyFailures(err):
+		return telemetry.AuthThrottled
 	case errors.Is(err, auth.ErrMissing):
 		return telemetry.AuthMissing
 	case errors.Is(err, auth.ErrMalformed):

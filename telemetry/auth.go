@@ -6,7 +6,8 @@ import "github.com/prometheus/client_golang/prometheus"
 type AuthOutcome int
 
 // The outcomes. AuthSkipped is a call on a route that wants no credential;
-// AuthSource one whose token may not be used from where it came;
+// AuthSource one whose token may not be used from where it came; AuthThrottled
+// one whose credential was not looked up, as too many others had been in vain;
 // AuthUnavailable one whose credential could not be verified at the time;
 // AuthAbandoned one whose caller left, or ran out of time, before it was.
 const (
@@ -19,6 +20,7 @@ const (
 	AuthRevoked
 	AuthSuspended
 	AuthSource
+	AuthThrottled
 	AuthUnavailable
 	AuthAbandoned
 
@@ -46,6 +48,8 @@ func (o AuthOutcome) String() string {
 		return "suspended"
 	case AuthSource:
 		return "source"
+	case AuthThrottled:
+		return "throttled"
 	case AuthUnavailable:
 		return "unavailable"
 	case AuthAbandoned:

@@ -123,6 +123,9 @@ func TestAuthOutcomes(t *testing.T) {
 		`rpcgate_auth_total{outcome="other"} 2`,
 		`rpcgate_auth_total{outcome="revoked"} 0`,
 		`rpcgate_auth_total{outcome="skipped"} 0`,
+		`rpcgate_auth_total{outcome="source"} 0`,
+		`rpcgate_auth_total{outcome="suspended"} 0`,
+		`rpcgate_auth_total{outcome="throttled"} 0`,
 		`rpcgate_auth_total{outcome="unavailable"} 0`,
 	)
 }
