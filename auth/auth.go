@@ -14,6 +14,7 @@
 //     except [Credential].Token itself.
 //   - A revocation is heard within a second; what may have been missed while
 //     the subscription was interrupted is looked up again.
+//   - What a process knows to be revoked stays so, whatever Redis says later.
 package auth
 
 import (

@@ -171,6 +171,9 @@ func (v *Verifier) hear(ctx context.Context, text string) {
 		v.cache.ExpireAll()
 		return
 	}
+	if m.Kind == tenant.KindRevoked && m.ID != "" {
+		v.ended.add(cacheKey{m.App, m.ID})
+	}
 	v.forget(m)
 	if m.Kind == tenant.KindRevoked {
 		v.metrics.revocations.WithLabelValues("message").Inc()

@@ -30,6 +30,7 @@ type Verifier struct {
 	loadTimeout time.Duration
 
 	store    storeState
+	ended    *ended
 	log      *slog.Logger
 	onRevoke func(Revocation)
 	metrics  *metrics
@@ -70,6 +71,7 @@ func NewVerifier(rdb redis.UniversalClient, cfg config.Auth, o VerifierOptions) 
 		workers: min(maxVerifying, max(1, cmp.Or(cfg.Cache.MaxLoads, 128)/4)),
 		recheck: cmp.Or(cfg.Cache.NegativeTTL, 5*time.Second),
 
+		ended:       newEnded(),
 		loadTimeout: cmp.Or(cfg.Cache.LoadTimeout, time.Second),
 
 		log:      o.Logger,
@@ -180,6 +182,7 @@ func (v *Verifier) lookUp(ctx context.Context, k cacheKey) (*record, error) {
 		return nil, err
 	}
 	if !gone {
+		v.remind(ctx, k, r, old)
 		r.principal.state = r.stateAfter(old)
 	}
 	// A look-up that comes late, when its flight is over, may have read what was
@@ -192,6 +195,21 @@ func (v *Verifier) lookUp(ctx context.Context, k cacheKey) (*record, error) {
 		v.onRevoke(Revocation{App: k.app, TokenID: k.id})
 	}
 	return r, err
+}
+
+// remind has r, just looked up, be revoked if its token ever was; old is what was
+// remembered, or nil.
+func (v *Verifier) remind(ctx context.Context, k cacheKey, r, old *record) {
+	switch {
+	case r.revoked:
+		v.ended.add(k)
+	case v.ended.has(k):
+		r.revoked = true
+		if old == nil || !old.revoked {
+			v.log.ErrorContext(ctx, "Redis has forgotten that a token was revoked, as a replica does that takes over too early; "+
+				"it stays revoked here, and is not for gateways that start: revoke it again", "app", k.app, "token_id", k.id)
+		}
+	}
 }
 
 // stateAfter is the state of r, found where old (nil: nothing) was remembered:
