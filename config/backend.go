@@ -157,11 +157,18 @@ type ThresholdBreaker struct {
 
 // Pool says how connections are shared between callers.
 type Pool struct {
-	// Who shares a connection. credential: nobody, each app + token has its own. app: the tokens of one app
-	// (credentials go with each call). shared: everybody (credentials go with each call).
+	// Who shares a connection. credential: nobody, each app + token has its own. app: the tokens of one app.
+	// shared: everybody. The caller's own credential goes with each call in any case. What each costs and keeps
+	// apart is in docs/scaling.md: credential while there are no more credentials active than the gateway and the
+	// backend have memory for, app where apps have many tokens, shared for a backend that need not tell its
+	// callers' connections apart.
 	Key string `yaml:"key" default:"credential" enum:"credential,app,shared"`
 	// How many connections there may be, over all credentials; the least recently used one makes room.
 	MaxConns int `yaml:"max_conns" default:"1024" min:"1"`
+	// How many connections to one endpoint may be being made at once; 0: as many as are wanted. The others wait:
+	// apps take turns, and a connection that a call waits for goes before one that none does. A call that waits
+	// keeps its own deadline. With an xds target there is no such bound.
+	MaxDials int `yaml:"max_dials" default:"64" min:"0"`
 	// Close a connection that carried no call for this long; 0: never.
 	IdleTimeout time.Duration `yaml:"idle_timeout" default:"30m"`
 	// How long calls on an evicted or revoked connection may go on; 0: as long as they want.

@@ -106,7 +106,7 @@ func New(cfg config.Backend, o Options) (*Backend, error) {
 	if _, err := breaker.New(cfg.Breaker, breaker.Options{}); err != nil { // its faults show now, not with the first call
 		return nil, err
 	}
-	b.pool, err = newPool(cfg.Pool, func(*connKey) (*grpc.ClientConn, error) { return d.dial() }, m.poolObserver(cfg.Name))
+	b.pool, err = newPool(cfg.Pool, d.dial, m.poolObserver(cfg.Name))
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package rpcproxy
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +41,7 @@ type dialer struct {
 	authority     string // the name in the certificate and of the host; empty: the endpoint's
 	serviceConfig string
 	resolvers     []resolver.Builder
+	dials         *fleet.Dials
 	book          *addressBook
 	// More options, for tests.
 	extra []grpc.DialOption
@@ -66,6 +66,7 @@ func newDialer(cfg config.Backend, f *fleet.Fleet, o Options) (*dialer, error) {
 	d := &dialer{
 		target: target, cfg: cfg.Conn, transport: transport, serviceConfig: serviceConfig,
 		resolvers: fleetResolvers(f, book, o.Resolvers),
+		dials:     f.Dials(),
 		book:      book,
 		extra:     o.dialOptions,
 	}
@@ -73,7 +74,7 @@ func newDialer(cfg config.Backend, f *fleet.Fleet, o Options) (*dialer, error) {
 		d.authority = cfg.TLS.ServerName
 	}
 	// What can be wrong with the target or an option shows now.
-	conn, err := d.newClient()
+	conn, err := d.newClient("")
 	if err != nil {
 		return nil, err
 	}
@@ -100,19 +101,19 @@ func targetOf(cfg config.Backend, target string) (string, error) {
 	}
 }
 
-// dial makes a connection, which carries nobody's credential: that goes with
-// each call. It is idle until it is used or told to connect.
+// dial makes a connection for an app, which carries nobody's credential: that
+// goes with each call. It is idle until it is used or told to connect.
 //
 // From the first on discovery is looked at without an end, so that endpoints
 // are known, and their history is kept, when all connections were closed as
 // idle ones; also if what names them is away by then.
-func (d *dialer) dial() (*grpc.ClientConn, error) {
+func (d *dialer) dial(key *connKey) (*grpc.ClientConn, error) {
 	if d.sharesResolver() {
 		if err := d.book.look(d.target, d.resolvers); err != nil {
 			return nil, err
 		}
 	}
-	return d.newClient()
+	return d.newClient(key.App)
 }
 
 // sharesResolver is false for targets whose endpoints only their connections
@@ -120,8 +121,9 @@ func (d *dialer) dial() (*grpc.ClientConn, error) {
 func (d *dialer) sharesResolver() bool { return !strings.HasPrefix(d.target, "xds:") }
 
 // newClient does no I/O.
-func (d *dialer) newClient() (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient(d.target, d.options()...)
+func (d *dialer) newClient(app string) (*grpc.ClientConn, error) {
+	options := append(d.options(), grpc.WithResolvers(inTurn(d.resolvers, d.dials, app)...))
+	conn, err := grpc.NewClient(d.target, options...)
 	if err != nil {
 		return nil, fmt.Errorf("target %q: %w", d.target, err)
 	}
@@ -133,7 +135,6 @@ func (d *dialer) options() []grpc.DialOption {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(d.transport.Clone()),
 		grpc.WithDefaultServiceConfig(d.serviceConfig),
-		grpc.WithResolvers(slices.Clone(d.resolvers)...),
 		// Also where the environment names a proxy: the fleet is to know the endpoints.
 		grpc.WithLocalDNSResolution(),
 		grpc.WithUserAgent("rpcgate"),

@@ -10,6 +10,8 @@ import (
 
 	"github.com/rpcgate/rpcgate/config"
 	"github.com/rpcgate/rpcgate/discovery"
+	"github.com/rpcgate/rpcgate/rpcproxy/balancer"
+	"github.com/rpcgate/rpcgate/rpcproxy/fleet"
 )
 
 // directIdle is how long a connection to one endpoint is kept that carries no
@@ -20,9 +22,10 @@ const directIdle = 30 * time.Second
 // [Request.Endpoint]. They have a pool of their own, so that a call to every
 // endpoint does not put all other connections out of use.
 type directConns struct {
-	dialer    *dialer
-	authority string
-	pool      *Pool
+	dialer        *dialer
+	authority     string
+	serviceConfig string
+	pool          *Pool
 }
 
 func newDirectConns(cfg config.Pool, d *dialer, obs poolObserver) (*directConns, error) {
@@ -30,7 +33,11 @@ func newDirectConns(cfg config.Pool, d *dialer, obs poolObserver) (*directConns,
 	if err != nil {
 		return nil, err
 	}
-	c := &directConns{dialer: d, authority: authority}
+	serviceConfig, err := balancer.ServiceConfig("pick_first")
+	if err != nil {
+		return nil, err
+	}
+	c := &directConns{dialer: d, authority: authority, serviceConfig: serviceConfig}
 	if cfg.IdleTimeout == 0 || cfg.IdleTimeout > directIdle {
 		cfg.IdleTimeout = directIdle
 	}
@@ -46,8 +53,10 @@ func newDirectConns(cfg config.Pool, d *dialer, obs poolObserver) (*directConns,
 func (c *directConns) dial(key *connKey) (*grpc.ClientConn, error) {
 	endpoint := key.Endpoint
 	options := append(c.dialer.options(),
-		grpc.WithResolvers(oneAddress{address: c.dialer.book.find(endpoint), authority: c.authority}),
-		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"pick_first": {}}]}`),
+		grpc.WithResolvers(oneAddress{
+			address: c.dialer.book.find(endpoint), authority: c.authority, dials: c.dialer.dials, app: key.App,
+		}),
+		grpc.WithDefaultServiceConfig(c.serviceConfig),
 		grpc.WithDisableServiceConfig(),
 	)
 	conn, err := grpc.NewClient(oneAddressScheme+":///"+endpoint, options...)
@@ -94,6 +103,8 @@ const oneAddressScheme = "rpcgate-endpoint"
 type oneAddress struct {
 	address   resolver.Address
 	authority string
+	dials     *fleet.Dials
+	app       string
 }
 
 func (oneAddress) Scheme() string { return oneAddressScheme }
@@ -105,7 +116,8 @@ func (r oneAddress) OverrideAuthority(resolver.Target) string { return r.authori
 func (r oneAddress) Build(_ resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
 	list := []resolver.Address{r.address}
 	// An error here is the balancer's, and resolving again would not change it.
-	_ = cc.UpdateState(resolver.State{Addresses: list, Endpoints: []resolver.Endpoint{{Addresses: list}}})
+	_ = cc.UpdateState(balancer.WithDials(
+		resolver.State{Addresses: list, Endpoints: []resolver.Endpoint{{Addresses: list}}}, r.dials, r.app))
 	return r, nil
 }
 

@@ -68,8 +68,8 @@ type entry struct {
 	place *list.Element // in Pool.recency while live; nil: retired
 	next  *entry        // of its app's, in Pool.byApp, until it is closed
 	prev  *entry
-	stamp int64         // used, when the entry was last put to the front
-	drain *time.Timer   // closes it at the drain limit
+	stamp int64       // used, when the entry was last put to the front
+	drain *time.Timer // closes it at the drain limit
 }
 
 // acquire counts a lease, unless the entry is retired. It takes no lock.

@@ -23,6 +23,7 @@ type metrics struct {
 	fleets   fleetMetrics
 
 	conns    *prometheus.Desc // backend, state
+	dialing  *prometheus.Desc // backend, state
 	breaker  *prometheus.Desc // backend, method
 	openApps *prometheus.Desc // backend, method
 
@@ -59,6 +60,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			"Connections that were taken out of use, by reason: evicted, idle, revoked or shutdown.", "backend", "reason"),
 		conns: prometheus.NewDesc("rpcgate_pool_conns",
 			"Connections of a backend: live ones take calls, draining ones wait for their last calls to end.",
+			[]string{"backend", "state"}, nil),
+		dialing: prometheus.NewDesc("rpcgate_pool_dialing",
+			"Connections to endpoints that are to be made: active ones are being made, waiting ones wait until fewer are.",
 			[]string{"backend", "state"}, nil),
 		breaker: prometheus.NewDesc("rpcgate_breaker_state",
 			"How much the breaker of a method refuses: 0 nothing (closed), 1 some calls (half open), 2 nearly all (open). With scope app it is that of the app that fares worst.",
@@ -116,6 +120,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.bulkhead.describe(ch)
 	m.fleets.describe(ch)
 	ch <- m.conns
+	ch <- m.dialing
 	ch <- m.breaker
 	ch <- m.openApps
 }
@@ -144,6 +149,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		live, draining = live+direct, draining+directDraining
 		ch <- prometheus.MustNewConstMetric(m.conns, prometheus.GaugeValue, float64(live), name, "live")
 		ch <- prometheus.MustNewConstMetric(m.conns, prometheus.GaugeValue, float64(draining), name, "draining")
+		waiting, active := b.fleet.Dials().Counts()
+		ch <- prometheus.MustNewConstMetric(m.dialing, prometheus.GaugeValue, float64(active), name, "active")
+		ch <- prometheus.MustNewConstMetric(m.dialing, prometheus.GaugeValue, float64(waiting), name, "waiting")
 		for _, method := range b.methods.all() {
 			ch <- prometheus.MustNewConstMetric(m.breaker, prometheus.GaugeValue,
 				float64(method.breaker.State()), name, method.label)

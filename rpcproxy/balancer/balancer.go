@@ -16,15 +16,18 @@ import (
 // is global and not guarded: the command, and a test's TestMain, calls this
 // first thing, before any connection is made. grpc-go's pick_first is there by
 // being linked in.
-func Register() { balancer.Register(fleetBuilder{}) }
+func Register() {
+	balancer.Register(fleetBuilder{})
+	balancer.Register(pickFirstBuilder{balancer.Get(pickfirst.Name)})
+}
 
 // ServiceConfig is the gRPC service config, as JSON, that selects what balances
-// by the policy: grpc-go's pick_first, or the fleet's own balancer, which has all
+// by the policy: grpc-go's pick_first, whose connections wait for their turn, or the fleet's own balancer, which has all
 // others.
 func ServiceConfig(policy string) (string, error) {
 	name, settings := fleetName, map[string]any{}
 	if policy == pickfirst.Name {
-		name = pickfirst.Name
+		name = pickFirstName
 		// Every gateway would pick the same endpoint otherwise.
 		settings["shuffleAddressList"] = true
 	}

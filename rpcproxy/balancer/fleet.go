@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/balancer"
-	"google.golang.org/grpc/balancer/base"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/resolver"
 
@@ -40,8 +40,11 @@ func (fleetBuilder) Build(cc balancer.ClientConn, _ balancer.BuildOptions) balan
 type fleetBalancer struct {
 	cc balancer.ClientConn
 
-	mu    sync.Mutex // guards what follows; no pick takes it
+	wanted atomic.Bool // a call waits, or has failed, for want of a connection
+
+	mu    sync.Mutex // guards what follows; no pick over a ready connection takes it
 	fleet *fleet.Fleet
+	turns *turns // nil: connections are made at once
 
 	links map[*fleet.Endpoint]*link
 	order []*link // as the resolver has them
@@ -64,6 +67,7 @@ func (b *fleetBalancer) UpdateClientConnState(s balancer.ClientConnState) error 
 		return balancer.ErrBadResolverState
 	}
 	b.fleet = roster.fleet
+	b.turns = turnsOf(s.ResolverState)
 	b.resolverErr = nil
 	old := b.order
 	b.order = make([]*link, 0, len(roster.endpoints))
@@ -111,7 +115,7 @@ func (b *fleetBalancer) link(e *fleet.Endpoint, addresses []resolver.Address) (*
 		l.pick.Done = reportOf(e)
 	}
 	b.links[e] = l
-	conn.Connect()
+	b.connect(l)
 	return l, nil
 }
 
@@ -119,6 +123,7 @@ func (b *fleetBalancer) link(e *fleet.Endpoint, addresses []resolver.Address) (*
 // ended.
 func (b *fleetBalancer) drop(l *link) {
 	b.become(l, connectivity.Shutdown)
+	l.endDial()
 	l.pick.SubConn.Shutdown()
 	if b.links[l.endpoint] == l { // or another connection has taken its place
 		delete(b.links, l.endpoint)
@@ -132,8 +137,11 @@ func (b *fleetBalancer) changed(l *link, s balancer.SubConnState) {
 	if l.state == connectivity.Shutdown {
 		return
 	}
+	if s.ConnectivityState != connectivity.Connecting {
+		l.endDial() // it is made, or has failed
+	}
 	if s.ConnectivityState == connectivity.Idle {
-		l.pick.SubConn.Connect()
+		b.connect(l)
 	}
 	if l.state == connectivity.TransientFailure &&
 		(s.ConnectivityState == connectivity.Idle || s.ConnectivityState == connectivity.Connecting) {
@@ -183,6 +191,9 @@ func (b *fleetBalancer) sum() (_ connectivity.State, more bool) {
 // update gives the connection its picker.
 func (b *fleetBalancer) update() {
 	b.state, b.more = b.sum()
+	if b.state == connectivity.Ready {
+		b.wanted.Store(false)
+	}
 	wait := b.opening(b.state)
 	b.hold(wait)
 	b.cc.UpdateState(balancer.State{ConnectivityState: b.state, Picker: b.picker(wait)})
@@ -197,9 +208,9 @@ func (b *fleetBalancer) picker(wait time.Duration) balancer.Picker {
 		}
 		return p
 	case connectivity.Connecting:
-		return base.NewErrPicker(balancer.ErrNoSubConnAvailable)
+		return waitingPicker{b}
 	default:
-		return base.NewErrPicker(b.lastErrors())
+		return failingPicker{b, b.lastErrors()}
 	}
 }
 
@@ -253,7 +264,8 @@ type link struct {
 	addresses []resolver.Address
 	state     connectivity.State // Shutdown: it was dropped
 	pick      balancer.PickResult
-	watches   watches // while it is ready
+	dial      *fleet.Dial // from when it is to be connected until it is, or fails
+	watches   watches     // while it is ready
 }
 
 // become tells the endpoint when the connection is ready, and when it is no

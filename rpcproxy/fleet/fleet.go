@@ -58,6 +58,7 @@ type Fleet struct {
 
 	availability
 	opening opening
+	dials   *Dials
 	used    atomic.Pointer[[]*Endpoint]
 
 	mu       sync.Mutex
@@ -92,7 +93,7 @@ func New(cfg config.Backend, o Options) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{cfg: cfg, now: o.Now, rand: o.Rand, policy: p, all: map[string]*Endpoint{}}
+	f := &Fleet{cfg: cfg, now: o.Now, rand: o.Rand, policy: p, all: map[string]*Endpoint{}, dials: newDials(cfg.Pool.MaxDials)}
 	f.part = newSubsetter(cfg.Balancer, o.Rand)
 	f.availability.init(cfg.Ejection, o)
 	f.opening.init()
@@ -102,6 +103,9 @@ func New(cfg config.Backend, o Options) (*Fleet, error) {
 
 // Config is the backend's configuration.
 func (f *Fleet) Config() config.Backend { return f.cfg }
+
+// Dials says when connections to endpoints may be made.
+func (f *Fleet) Dials() *Dials { return f.dials }
 
 // Endpoints are those that this gateway connects to.
 func (f *Fleet) Endpoints() []*Endpoint { return *f.used.Load() }

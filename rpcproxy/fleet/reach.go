@@ -57,6 +57,16 @@ func (e *Endpoint) Connected() {
 // Disconnected takes back one Connected.
 func (e *Endpoint) Disconnected() { e.load.conns.Add(-1) }
 
+// Lost tells whether no connection to the endpoint can be made now, for all that
+// is known, and why the last one could not.
+func (e *Endpoint) Lost() (why string, lost bool) {
+	if !e.unreachable() {
+		return "", false
+	}
+	e.fleet.change(func() { why = e.reach.lostWhy })
+	return why, true
+}
+
 // unreachable tells whether there is no connection to it, though one is wanted.
 func (e *Endpoint) unreachable() bool {
 	return e.load.conns.Load() == 0 && e.reach.failing.Load() > 0
