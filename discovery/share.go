@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"time"
@@ -44,14 +43,16 @@ func (b *sharedBuilder) Scheme() string { return b.inner.Scheme() }
 
 func (b *sharedBuilder) Build(target resolver.Target, cc resolver.ClientConn, opts resolver.BuildOptions) (resolver.Resolver, error) {
 	s := b.join(target.URL.String())
-	s.enter(cc)
+	r := &sharer{builder: b, shared: s, cc: cc}
+	s.enter(r)
 	s.build.Do(func() { s.resolver, s.err = b.inner.Build(target, s, opts) })
 	if s.err != nil {
-		s.exit(cc)
+		s.exit(r)
 		b.leave(s)
 		return nil, s.err
 	}
-	return startSharer(b, s, cc), nil
+	r.start()
+	return r, nil
 }
 
 // join returns what the users of a target share. leave must follow.
@@ -60,7 +61,7 @@ func (b *sharedBuilder) join(target string) *shared {
 	defer b.mu.Unlock()
 	s := b.byTarget[target]
 	if s == nil {
-		s = &shared{target: target, news: newLatest[news](), users: make(map[resolver.ClientConn]int)}
+		s = &shared{target: target, users: make(map[*sharer]struct{})}
 		b.byTarget[target] = s
 	}
 	s.joined++
@@ -92,10 +93,9 @@ type shared struct {
 	resolver resolver.Resolver
 	err      error
 
-	news *latest[news]
-
 	mu     sync.Mutex
-	users  map[resolver.ClientConn]int
+	users  map[*sharer]struct{}
+	news   news
 	hinted time.Time   // when the inner resolver was last given a hint
 	hint   *time.Timer // the next one; nil: none is due
 	closed bool
@@ -108,28 +108,45 @@ type news struct {
 	err            error // what it reported since the state
 }
 
-// enter and exit note who can parse a service config.
-func (s *shared) enter(cc resolver.ClientConn) {
+// enter and exit note who is told of news, and can parse a service config.
+func (s *shared) enter(r *sharer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.users[cc]++
+	s.users[r] = struct{}{}
 }
 
-func (s *shared) exit(cc resolver.ClientConn) {
+func (s *shared) exit(r *sharer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.users[cc]--; s.users[cc] == 0 {
-		delete(s.users, cc)
+	delete(s.users, r)
+}
+
+// change makes the news others, and has everybody told.
+func (s *shared) change(f func(*news)) {
+	s.mu.Lock()
+	f(&s.news)
+	users := make([]*sharer, 0, len(s.users))
+	for r := range s.users {
+		users = append(users, r)
 	}
+	s.mu.Unlock()
+	for _, r := range users {
+		r.wake()
+	}
+}
+
+func (s *shared) latest() news {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.news
 }
 
 // UpdateState never blocks. Its error is for resolvers that look again soon
 // when there is nothing to call.
 func (s *shared) UpdateState(state resolver.State) error {
-	s.news.change(func(n news) news {
+	s.change(func(n *news) {
 		n.states++
 		n.state, n.err = state, nil
-		return n
 	})
 	if len(state.Endpoints) == 0 && len(state.Addresses) == 0 {
 		return errors.New("no endpoints")
@@ -139,10 +156,9 @@ func (s *shared) UpdateState(state resolver.State) error {
 
 // ReportError is passed on beside the state, which stays.
 func (s *shared) ReportError(err error) {
-	s.news.change(func(n news) news {
+	s.change(func(n *news) {
 		n.errors++
 		n.err = err
-		return n
 	})
 }
 
@@ -156,8 +172,8 @@ func (s *shared) NewAddress(addresses []resolver.Address) {
 func (s *shared) ParseServiceConfig(text string) *serviceconfig.ParseResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for cc := range s.users {
-		return cc.ParseServiceConfig(text)
+	for r := range s.users {
+		return r.cc.ParseServiceConfig(text)
 	}
 	return nil
 }
@@ -191,50 +207,88 @@ func (s *shared) stopHints() {
 	}
 }
 
-// sharer hands what is shared to one ClientConn. It has a goroutine of its own,
-// so that a ClientConn that is slow to take an update delays no other.
+// sharer hands what is shared to one ClientConn. It does so in a goroutine of its
+// own, so that a ClientConn that is slow to take an update delays no other; there
+// is one only while there is news, since there may be thousands of ClientConns.
 type sharer struct {
 	builder *sharedBuilder
 	shared  *shared
 	cc      resolver.ClientConn
-	cancel  context.CancelFunc
-	done    chan struct{}
+
+	mu      sync.Mutex
+	started bool
+	closed  bool
+	telling bool          // the goroutine runs
+	again   bool          // there may be news that it has not seen
+	done    chan struct{} // closed when it has ended after closed was set
+
+	told struct{ states, errors int } // what the ClientConn knows; the goroutine's
 }
 
-func startSharer(b *sharedBuilder, s *shared, cc resolver.ClientConn) *sharer {
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &sharer{builder: b, shared: s, cc: cc, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(r.done)
-		r.run(ctx)
-	}()
-	return r
+// start has the ClientConn told from now on.
+func (r *sharer) start() {
+	r.mu.Lock()
+	r.started = true
+	r.mu.Unlock()
+	r.wake()
 }
 
-func (r *sharer) run(ctx context.Context) {
-	var told news
-	for ctx.Err() == nil {
-		n, next := r.shared.news.get()
-		if n.states != told.states {
+// wake has the ClientConn told of news, if there are any. It never blocks.
+func (r *sharer) wake() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.again = true
+	if r.started && !r.closed && !r.telling {
+		r.telling = true
+		go r.tell()
+	}
+}
+
+// tell runs until there is nothing new.
+func (r *sharer) tell() {
+	for r.next() {
+		n := r.shared.latest()
+		if n.states != r.told.states {
 			_ = r.cc.UpdateState(n.state) // an error is the balancer's: resolving again would not change it
 		}
-		if n.err != nil && n.errors != told.errors {
+		if n.err != nil && n.errors != r.told.errors {
 			r.cc.ReportError(n.err)
 		}
-		told = n
-		select {
-		case <-ctx.Done():
-		case <-next:
-		}
+		r.told.states, r.told.errors = n.states, n.errors
 	}
+}
+
+// next tells whether there may be news, and ends the telling if not.
+func (r *sharer) next() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.again && !r.closed {
+		r.again = false
+		return true
+	}
+	r.telling = false
+	if r.done != nil {
+		close(r.done)
+	}
+	return false
 }
 
 // ResolveNow is a hint of this ClientConn that an endpoint failed.
 func (r *sharer) ResolveNow(resolver.ResolveNowOptions) { r.shared.resolveNow() }
 
+// Close waits until the ClientConn is not told any more.
 func (r *sharer) Close() {
-	r.cancel()
-	<-r.done
-	r.shared.exit(r.cc)
+	r.mu.Lock()
+	r.closed = true
+	var done chan struct{}
+	if r.telling {
+		done = make(chan struct{})
+		r.done = done
+	}
+	r.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+	r.shared.exit(r)
 	r.builder.leave(r.shared)
 }
