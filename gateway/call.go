@@ -43,6 +43,7 @@ type Call struct {
 	out     dispatched       // dispatch and what is in it; its begun: SendHeader
 	traffic traffic          // the Exchange methods
 	ticket  limits.Ticket    // enter, admit
+	limited limited          // limit
 }
 
 // peer is the caller's side of a call in its own protocol.

@@ -53,6 +53,12 @@ func withoutOwn(md metadata.MD) metadata.MD {
 // mark adds to the metadata of an answer how the call was served.
 func (c *Call) mark(md metadata.MD) metadata.MD {
 	out := &c.out
+	if c.limited.by != nil {
+		if md == nil {
+			md = make(metadata.MD, 4)
+		}
+		md = addLimits(md, c.limited.by, c.limited.from.Now(), -1, 0)
+	}
 	if (out.show == tellNothing || out.served.Attempts == 0) && out.fallback == noFallback {
 		return md
 	}

@@ -22,6 +22,7 @@ import (
 // them, after Run has returned.
 type Deps struct {
 	Verifier   Verifier                     // may be nil when every route is auth: none
+	Limiter    Limiter                      // keeps rates and quotas; nil: there are none
 	Backends   map[string]*rpcproxy.Backend // by name, one for each in the config
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -48,6 +49,7 @@ type Gateway struct {
 	authOutcomes  *telemetry.Auth
 	accessLog     *telemetry.AccessLog
 	shedder       *shedder // nil: nothing is shed
+	limiter       *limiter // nil: no rates, no quotas
 
 	messages buffers // for looks into messages that are in pieces
 
@@ -71,6 +73,7 @@ func New(cfg *config.Config, d Deps) (*Gateway, error) {
 		authOutcomes: telemetry.NewAuth(d.Registerer),
 		accessLog:    telemetry.NewAccessLog(d.Logger, cfg.Log),
 		shedder:      newShedder(cfg.Overload, d.Registerer),
+		limiter:      newLimiter(d.Limiter, cfg.Limits, d.Registerer),
 		reloads:      make(chan reloading),
 		started:      make(chan struct{}),
 		stopping:     make(chan struct{}),

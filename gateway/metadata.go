@@ -201,7 +201,7 @@ func addMetadata(h http.Header, prefix string, md metadata.MD, rules *ruleList) 
 			continue
 		}
 		full := prefix + key
-		if strings.HasPrefix(key, ownPrefix) || key == keyAge && own || rules.plain(key) {
+		if strings.HasPrefix(key, ownPrefix) || key == keyRateLimit || key == keyRateLimitPolicy || key == keyAge && own || rules.plain(key) {
 			full = key
 			if strings.HasPrefix(prefix, http.TrailerPrefix) {
 				full = http.TrailerPrefix + key

@@ -32,7 +32,7 @@ func chain(last Handler, steps ...step) Handler {
 // pipeline builds what every call of one route runs through, whichever its
 // protocol, outermost first:
 //
-//	(trace) → recover → observe → enter → authenticate → admit → (authorize) → (limit) → deadline → dispatch
+//	(trace) → recover → observe → enter → authenticate → admit → (authorize) → limit → deadline → dispatch
 //
 // The stages in parentheses have their place but no step yet.
 func (g *Gateway) pipeline(r *routes.Route, dispatch Handler) Handler {
@@ -51,6 +51,11 @@ func (g *Gateway) pipeline(r *routes.Route, dispatch Handler) Handler {
 	}
 	if !r.AuthNone {
 		steps = append(steps, authorize(r))
+	}
+	if g.limiter != nil {
+		if limit := g.limiter.limit(r); limit != nil {
+			steps = append(steps, limit)
+		}
 	}
 	steps = append(steps, checkRequest, tellHow(parseCallInfo(g.cfg.CallInfo), g.calls.BindOutcomes(r.Backend, r.Label)))
 	return chain(dispatch, steps...)

@@ -298,10 +298,11 @@ func (a *Allowance) RetryAfter(now time.Duration) time.Duration {
 		wait = nanoseconds((Unit - s.level(now, taken)) / (s.rate * s.share))
 	}
 	if !s.down {
-		wait = min(wait, s.oneAt-now)
-		if s.oneAt <= now { // the store may well have something: the answer tells
-			wait = time.Second
+		store := s.until(Unit + float64(max(0, taken-s.granted)) - s.wholeNow(now))
+		if store == 0 { // it has something, but for whom the answer will tell
+			store = time.Second
 		}
+		wait = min(wait, store)
 	}
 	if s.ends != 0 {
 		wait = min(wait, s.ends-now)

@@ -89,7 +89,7 @@ func Each(l config.Limits, f func(Period, Spec)) {
 }
 
 // Counted tells whether a rate or a quota is among what l bounds.
-func Counted(l config.Limits) bool { return l.Rate > 0 || l.Daily > 0 || l.Monthly > 0 }
+func Counted(l *config.Limits) bool { return l.Rate > 0 || l.Daily > 0 || l.Monthly > 0 }
 
 // Or fills in, of what is counted, what l leaves open by what all have. A rate
 // goes with its burst and what it is counted over.

@@ -26,6 +26,7 @@ type policy struct {
 	idempotencyKey bool
 	maxAttempts    int
 	priority       string
+	limits         config.Limits
 	to             string // as config has it: one, all, or empty
 	fallback       *Fallback
 	outcome        *Outcome
@@ -46,6 +47,7 @@ func (p policy) over(general policy) policy {
 		idempotencyKey: p.idempotencyKey || general.idempotencyKey,
 		maxAttempts:    cmp.Or(p.maxAttempts, general.maxAttempts),
 		priority:       cmp.Or(p.priority, general.priority),
+		limits:         limitsOver(p.limits, general.limits),
 		to:             cmp.Or(p.to, general.to),
 		fallback:       cmp.Or(p.fallback, general.fallback),
 		outcome:        cmp.Or(p.outcome, general.outcome),
@@ -57,6 +59,24 @@ func (p policy) over(general policy) policy {
 	}
 	if p.to == "all" {
 		merged.fallback, merged.outcome, merged.canary, merged.idempotencyKey, merged.maxAttempts = nil, nil, nil, false, 0
+	}
+	return merged
+}
+
+// limitsOver lays what a route bounds over what a more general one does. A rate
+// goes with what it is counted over.
+func limitsOver(l, general config.Limits) config.Limits {
+	merged := config.Limits{
+		Rate: l.Rate, Per: l.Per, Burst: l.Burst,
+		Concurrency:    cmp.Or(l.Concurrency, general.Concurrency),
+		Daily:          cmp.Or(l.Daily, general.Daily),
+		Monthly:        cmp.Or(l.Monthly, general.Monthly),
+		MaxBody:        cmp.Or(l.MaxBody, general.MaxBody),
+		Streams:        cmp.Or(l.Streams, general.Streams),
+		StreamLifetime: cmp.Or(l.StreamLifetime, general.StreamLifetime),
+	}
+	if l.Rate == 0 {
+		merged.Rate, merged.Per, merged.Burst = general.Rate, general.Per, general.Burst
 	}
 	return merged
 }
@@ -80,7 +100,7 @@ func (b *builder) policyOf(r *explicitRoute) policy {
 	p := policy{
 		auth: r.Auth, timeout: r.Timeout, logBodies: r.LogBodies, forms: r.Forms,
 		idempotent: r.Idempotent, idempotencyKey: r.IdempotencyKey, maxAttempts: r.MaxAttempts, priority: r.Priority,
-		to: r.To, canary: r.Canary,
+		limits: r.Limits, to: r.To, canary: r.Canary,
 	}
 	if !r.Headers.IsZero() {
 		p.headers = []config.Headers{r.Headers}
@@ -124,6 +144,7 @@ func (p policy) apply(r *Route) {
 	r.IdempotencyKey = p.idempotencyKey
 	r.MaxAttempts = p.maxAttempts
 	r.Priority = cmp.Or(p.priority, "normal")
+	r.Limits = p.limits
 	if p.to == "all" {
 		r.FanOut = p.fanOut
 		r.HashField, r.HashHeader, r.Canary = nil, "", nil

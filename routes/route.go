@@ -49,6 +49,8 @@ type Route struct {
 	IdempotencyKey bool   // a call with the metadata idempotency-key is one that may be repeated
 	MaxAttempts    int    // 0: as the backend has it
 	Priority       string // low, normal, high or critical: what is shed last
+	// What each app may use of the method.
+	Limits config.Limits
 	// What answers when the backend cannot; nil: nothing.
 	Fallback *Fallback
 	// Reads whether a response is a success; nil: any is.

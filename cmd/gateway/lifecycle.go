@@ -28,6 +28,9 @@ func serveConfig(ctx context.Context, cfg *config.Config, file string, log *slog
 		deps.Verifier = p.verifier
 		deps.Store = func() gateway.StoreState { return gateway.StoreState(p.verifier.Store()) }
 	}
+	if p.limiter != nil {
+		deps.Limiter = p.limiter
+	}
 	gw, err := gateway.New(cfg, deps)
 	if err != nil {
 		return err
@@ -55,6 +58,9 @@ func (p *parts) run(ctx context.Context, gw *gateway.Gateway, reload *reloader, 
 	}
 	if p.verifier != nil {
 		tasks.Go(func() { fail(p.verifier.Run(beside)) })
+	}
+	if p.limiter != nil {
+		tasks.Go(func() { fail(p.limiter.Run(beside)) })
 	}
 	tasks.Go(func() {
 		select {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rpcgate/rpcgate/auth"
 	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/limits/shared"
 )
 
 // parts are what a gateway is put together from. close takes them down in the
@@ -18,7 +19,8 @@ type parts struct {
 	cfg      *config.Config // as started with
 	log      *slog.Logger
 	out      *outbound
-	verifier *auth.Verifier // nil without a Redis
+	verifier *auth.Verifier  // nil without a Redis
+	limiter  *shared.Limiter // nil without a Redis
 	closers  []func()
 }
 
@@ -75,7 +77,8 @@ func (p *parts) wireVerifier(reg prometheus.Registerer) error {
 	if err != nil {
 		return fmt.Errorf("auth: %w", err)
 	}
-	return nil
+	p.limiter, err = shared.New(rdb, p.cfg.Auth, p.cfg.Limits, shared.Options{Logger: p.log, Registerer: reg})
+	return err
 }
 
 func (p *parts) onClose(what string, closer func() error) {

@@ -1,0 +1,169 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/limits"
+	"github.com/rpcgate/rpcgate/routes"
+	"github.com/rpcgate/rpcgate/telemetry"
+)
+
+// Limiter gives the allowances of rates and quotas.
+type Limiter interface {
+	// Now is the time for allowances.
+	Now() time.Duration
+	// Find gives the allowance of a limit, with these numbers from now on.
+	Find(key limits.Key, spec limits.Spec) *limits.Allowance
+}
+
+// limiter is the step that keeps rates and quotas.
+type limiter struct {
+	from      Limiter
+	cfg       config.Limiting
+	decisions *telemetry.Limits
+	unrouted  memo // of routes without limits of their own
+}
+
+func newLimiter(from Limiter, cfg config.Limiting, reg prometheus.Registerer) *limiter {
+	if from == nil {
+		return nil
+	}
+	return &limiter{from: from, cfg: cfg, decisions: telemetry.NewLimits(reg)}
+}
+
+// callLimits are the limits that one principal's calls of a route have to keep.
+type callLimits struct {
+	each     []callLimit // one at least
+	policies []string    // RateLimit-Policy; not to be changed
+}
+
+type callLimit struct {
+	*limits.Allowance
+
+	key     limits.Key
+	spec    limits.Spec
+	granted prometheus.Counter
+}
+
+// limited is what a call was granted by; its zero value is one without limits.
+type limited struct {
+	by   *callLimits
+	from Limiter
+}
+
+// limit is the step of a route. It is nil where no call of the route can have a
+// limit.
+func (l *limiter) limit(r *routes.Route) step {
+	own := limits.Counted(&r.Limits)
+	if r.AuthNone && !own {
+		return nil
+	}
+	all := own || limits.Counted(&l.cfg.App) || limits.Counted(&l.cfg.Token)
+	found := &l.unrouted
+	if own {
+		found = new(memo)
+	}
+	return func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) error {
+			p := c.Principal
+			if !all && !limits.Counted(&p.AppLimits) && !limits.Counted(&p.TokenLimits) {
+				return next(ctx, c)
+			}
+			by, ok := found.get(p)
+			if !ok || by.retired() {
+				by = l.of(p, r)
+				found.put(p, by)
+			}
+			if by == nil {
+				return next(ctx, c)
+			}
+			if err := l.take(c, by); err != nil {
+				return err
+			}
+			return next(ctx, c)
+		}
+	}
+}
+
+// of finds the limits of a principal's calls; nil: none. Routes without a
+// credential have their own alone, which all their callers share.
+func (l *limiter) of(p *auth.Principal, r *routes.Route) *callLimits {
+	by := new(callLimits)
+	add := func(key limits.Key, l2 config.Limits) {
+		limits.Each(l2, func(period limits.Period, spec limits.Spec) {
+			key.Period = period
+			by.each = append(by.each, callLimit{
+				Allowance: l.from.Find(key, spec), key: key, spec: spec,
+				granted: l.decisions.Decision(key.Kind(), limits.Granted.String()),
+			})
+		})
+	}
+	app := ""
+	if p != nil {
+		app = strings.Clone(p.App)
+		add(limits.Key{App: app, Whose: limits.OfApp}, limits.Or(p.AppLimits, l.cfg.App))
+		add(limits.Key{App: app, Whose: limits.OfToken, Name: strings.Clone(p.TokenID)}, limits.Or(p.TokenLimits, l.cfg.Token))
+	}
+	add(limits.Key{App: app, Whose: limits.OfRoute, Name: strings.TrimPrefix(r.FullMethod, "/")}, r.Limits)
+	if len(by.each) == 0 {
+		return nil
+	}
+	if l.cfg.Headers {
+		by.policies = []string{policyText(by.each)}
+	}
+	return by
+}
+
+// retired tells whether one of the allowances was given up, to make room.
+func (b *callLimits) retired() bool {
+	if b == nil {
+		return false
+	}
+	for i := range b.each {
+		if b.each[i].Retired() {
+			return true
+		}
+	}
+	return false
+}
+
+// take takes the call from all its limits, or from none.
+func (l *limiter) take(c *Call, by *callLimits) error {
+	now := l.from.Now()
+	if l.cfg.Headers {
+		c.limited = limited{by, l.from}
+	}
+	for i := range by.each { // so that what one of them refuses costs the others nothing
+		if d := by.each[i].May(now); d >= limits.Exhausted {
+			return l.refuse(c, by, i, d, now)
+		}
+	}
+	var taken uint16 // a bit for each: there are nine at most
+	for i := range by.each {
+		switch d := by.each[i].Take(now); d {
+		case limits.Granted:
+			taken |= 1 << i
+		case limits.Uncounted:
+			l.decisions.Decision(by.each[i].key.Kind(), d.String()).Inc()
+		default:
+			for j := range i {
+				if taken&(1<<j) != 0 {
+					by.each[j].Undo()
+				}
+			}
+			return l.refuse(c, by, i, d, now)
+		}
+	}
+	for i := range by.each {
+		if taken&(1<<i) != 0 {
+			by.each[i].granted.Inc()
+		}
+	}
+	return nil
+}
