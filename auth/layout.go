@@ -33,7 +33,7 @@ func (r *record) barred() bool { return r.revoked || r.suspended }
 
 // state is what a process learns of a credential after it was looked up. The
 // records that one look-up after another finds of one secret share it.
-type state struct{ revoked atomic.Bool }
+type state struct{ revoked, used atomic.Bool }
 
 // layout is how tokens lie in Redis, as the verifier sees it.
 type layout interface {
@@ -43,6 +43,8 @@ type layout interface {
 	// load asks Redis. The error wraps credcache.ErrNotFound if there is no
 	// such token; any other means that Redis could not be asked.
 	load(ctx context.Context, k cacheKey) (*record, error)
+	// keepsUses tells whether there is a place for when a token was last used.
+	keepsUses() bool
 }
 
 func newLayout(rdb redis.UniversalClient, cfg config.Auth) layout {
@@ -62,6 +64,8 @@ func (hashedLayout) parse(token string) (string, [sha256.Size]byte, error) {
 	t, err := tenant.ParseToken(token)
 	return t.ID, t.Hash(), err
 }
+
+func (hashedLayout) keepsUses() bool { return true }
 
 func (l hashedLayout) load(ctx context.Context, k cacheKey) (*record, error) {
 	stored, err := tenant.Load(ctx, l.rdb, l.keys, k.app, k.id)
@@ -97,6 +101,8 @@ func (goZeroLayout) parse(token string) (string, [sha256.Size]byte, error) {
 	}
 	return "", tenant.HashOf(token), nil
 }
+
+func (goZeroLayout) keepsUses() bool { return false }
 
 func (l goZeroLayout) load(ctx context.Context, k cacheKey) (*record, error) {
 	token, err := l.rdb.HGet(ctx, l.key, k.app).Result()

@@ -45,5 +45,6 @@ func (v *Verifier) Recall(c Credential) (*Principal, error, Recollection) { //no
 	if err := r.verdict(hash); err != nil {
 		return nil, err, Settled
 	}
+	r.principal.state.use()
 	return &r.principal, nil, Settled
 }

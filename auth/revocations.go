@@ -3,16 +3,13 @@ package auth
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/rpcgate/rpcgate/credcache"
-
 	"github.com/rpcgate/rpcgate/auth/tenant"
+	"github.com/rpcgate/rpcgate/credcache"
 )
 
 // timing is the rhythm of the subscription. A connection that is dead without a
@@ -23,6 +20,10 @@ type timing struct {
 	pingTimeout      time.Duration
 	minWait, maxWait time.Duration // between attempts to subscribe
 	verifyRetry      time.Duration // between passes over what is remembered
+	maxQuestionsWait time.Duration // between attempts to hear questions
+	beatInterval     time.Duration // between signs of life
+	useInterval      time.Duration // between notes of what was used
+	leaveTimeout     time.Duration // of what is written last
 }
 
 func defaultTiming() timing {
@@ -32,12 +33,18 @@ func defaultTiming() timing {
 		minWait:      50 * time.Millisecond,
 		maxWait:      time.Second,
 		verifyRetry:  500 * time.Millisecond,
+
+		maxQuestionsWait: 30 * time.Second,
+		beatInterval:     2 * time.Second,
+		useInterval:      time.Minute + time.Second, // no token is written twice in a minute
+		leaveTimeout:     time.Second,
 	}
 }
 
-// Run hears revocations until ctx ends, and then returns nil. It must run while
-// credentials are verified; without it a revocation shows only when the cache
-// asks again.
+// Run hears revocations until ctx ends, and then returns nil; beside that it
+// gives signs of life, answers questions, and notes which tokens are used. It
+// must run while credentials are verified; without it a revocation shows only
+// when the cache asks again.
 //
 // Redis keeps no messages for who is not there. So whenever the subscription is
 // made (anew), everything remembered is looked up again, at once, and what is
@@ -50,6 +57,11 @@ func (v *Verifier) Run(ctx context.Context) error {
 	defer beside.Wait()
 	beside.Go(func() { v.cache.Run(ctx) })
 	beside.Go(func() { v.watchStore(ctx) })
+	beside.Go(func() { v.beat(ctx) })
+	beside.Go(func() { v.answerQuestions(ctx) })
+	if v.layout.keepsUses() {
+		beside.Go(func() { v.noteUses(ctx) })
+	}
 	wait, down := v.timing.minWait, false
 	for {
 		start := time.Now()
@@ -81,86 +93,21 @@ func (v *Verifier) Run(ctx context.Context) error {
 	}
 }
 
-// subscription hears one subscription to its end. confirmed tells whether Redis
-// ever confirmed it.
-//
-// go-redis would make a lost connection anew by itself, and hide that messages
-// were missed. Here one subscription is one connection: its first error, or a
-// second confirmation, ends it.
+// subscription hears one subscription to the channel of revocations to its end.
+// confirmed tells whether Redis ever confirmed it.
 func (v *Verifier) subscription(ctx context.Context) (confirmed bool, err error) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-
-	ps := v.subscriber(ctx).Subscribe(ctx)
-	closePS := sync.OnceFunc(func() { _ = ps.Close() })
-	defer closePS()
-	defer context.AfterFunc(ctx, closePS)() // a read does not heed ctx
-
-	if err := ps.Subscribe(ctx, v.channel); err != nil {
-		return false, fmt.Errorf("subscribe: %w", err)
-	}
-	first, err := ps.ReceiveTimeout(ctx, v.timing.pingTimeout)
-	if err != nil {
-		return false, fmt.Errorf("subscribe: %w", err)
-	}
-	if _, ok := first.(*redis.Subscription); !ok {
-		return false, fmt.Errorf("subscribe: an unexpected answer, %T", first)
-	}
-
-	// From here on nothing is missed. What was looked up before may be old.
-	v.cache.ExpireAll()
-	v.metrics.subscribed.Set(1)
 	defer v.metrics.subscribed.Set(0)
-	v.log.InfoContext(ctx, "revocations are being heard", "channel", v.channel)
-
-	wg.Go(func() { v.verifyAll(ctx) })
-	wg.Go(func() { v.ping(ctx, ps) })
-	for {
-		// Every pingInterval there is a pong, or the connection is dead.
-		got, err := ps.ReceiveTimeout(ctx, v.timing.pingInterval+v.timing.pingTimeout)
-		if err != nil {
-			return true, fmt.Errorf("receive: %w", err)
-		}
-		switch m := got.(type) {
-		case *redis.Message:
-			v.hear(ctx, m.Payload)
-		case *redis.Subscription:
-			return true, errors.New("the connection was made anew")
-		}
-	}
-}
-
-// subscriber is what to subscribe with. A cluster carries messages to all its
-// nodes, but its client would only ever subscribe on the one node that the
-// channel's name hashes to, and not at all while that is down.
-func (v *Verifier) subscriber(ctx context.Context) interface {
-	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
-} {
-	cluster, ok := v.rdb.(*redis.ClusterClient)
-	if !ok {
-		return v.rdb
-	}
-	var mu sync.Mutex
-	var nodes []*redis.Client
-	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		nodes = append(nodes, node)
-		return nil
-	})
-	if err != nil || len(nodes) == 0 {
-		return cluster
-	}
-	return nodes[rand.N(len(nodes))] //nolint:gosec // any will do
-}
-
-func (v *Verifier) ping(ctx context.Context, ps *redis.PubSub) {
-	for sleep(ctx, v.timing.pingInterval) {
-		// An error shows in ReceiveTimeout too.
-		_ = ps.Ping(ctx)
-	}
+	return v.listen(ctx, v.channel, func() {
+		// From here on nothing is missed. What was looked up before may be old.
+		v.cache.ExpireAll()
+		v.metrics.subscribed.Set(1)
+		v.log.InfoContext(ctx, "revocations are being heard", "channel", v.channel)
+		wg.Go(func() { v.verifyAll(ctx) })
+	}, func(text string) { v.hear(ctx, text) })
 }
 
 // hear does what a message says. One that it cannot read may mean anything.

@@ -23,12 +23,14 @@ type Verifier struct {
 	rdb     redis.UniversalClient
 	layout  layout
 	cache   *credcache.Cache[cacheKey, *record]
+	keys    tenant.Keys
 	channel string
 	workers int           // that look up again what is remembered
 	recheck time.Duration // how old a secret must be to be asked for again
 
 	loadTimeout time.Duration
 
+	node     node
 	store    storeState
 	ended    *ended
 	log      *slog.Logger
@@ -67,6 +69,7 @@ func NewVerifier(rdb redis.UniversalClient, cfg config.Auth, o VerifierOptions) 
 	v := &Verifier{
 		rdb:     rdb,
 		layout:  newLayout(rdb, cfg),
+		keys:    tenant.KeysOf(cfg),
 		channel: tenant.KeysOf(cfg).Revocations(),
 		workers: min(maxVerifying, max(1, cmp.Or(cfg.Cache.MaxLoads, 128)/4)),
 		recheck: cmp.Or(cfg.Cache.NegativeTTL, 5*time.Second),
@@ -77,6 +80,10 @@ func NewVerifier(rdb redis.UniversalClient, cfg config.Auth, o VerifierOptions) 
 		log:      o.Logger,
 		onRevoke: o.OnRevoke,
 		timing:   defaultTiming(),
+	}
+	v.node.id = cfg.Node
+	if v.node.id == "" {
+		v.node.id = newNodeID()
 	}
 	var err error
 	if v.metrics, err = newMetrics(o.Registerer); err != nil {
@@ -114,28 +121,40 @@ func (v *Verifier) Verify(ctx context.Context, c Credential) (*Principal, error)
 	if err != nil {
 		return nil, &Error{kind: ErrInvalid, cause: err}
 	}
-	k := cacheKey{c.App, id}
+	r, err := v.find(ctx, cacheKey{c.App, id}, &hash)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.verdict(hash); err != nil {
+		return nil, err
+	}
+	r.principal.state.use()
+	return &r.principal, nil
+}
+
+// find gives what is remembered of k, or looks it up. hash is that of the secret
+// that is presented; nil: there is none.
+func (v *Verifier) find(ctx context.Context, k cacheKey, hash *[sha256.Size]byte) (*record, error) {
 	r, ok := v.cache.Fresh(k)
 	if !ok {
+		var err error
 		k = k.detached()
 		if r, err = v.cache.Get(ctx, k); err != nil {
 			return nil, v.refusal(ctx, err)
 		}
 	}
-	if !r.has(hash) {
-		// The app's token may have been changed in Redis by hand, without a word
-		// to us. And who guesses must not learn by the time that there is such a
-		// token: for one that there is not Redis would be asked, too. As there it is
-		// asked at most once in a while, so that wrong tokens are not a way to
-		// flood Redis.
-		if r, err = v.cache.GetWithin(ctx, k.detached(), v.recheck); err != nil {
-			return nil, v.refusal(ctx, err)
-		}
+	if hash == nil || r.has(*hash) {
+		return r, nil
 	}
-	if err := r.verdict(hash); err != nil {
-		return nil, err
+	// Where secrets change under one id (layout gozero), that may have been done
+	// by hand, without a word to us; and in any layout, who guesses is not to be
+	// told by the time that there is such a token. Asked at most once in a while,
+	// so that wrong tokens are not a way to flood Redis.
+	r, err := v.cache.GetWithin(ctx, k.detached(), v.recheck)
+	if err != nil {
+		return nil, v.refusal(ctx, err)
 	}
-	return &r.principal, nil
+	return r, nil
 }
 
 // verdict says what becomes of who presents a secret. What is told of a token is

@@ -60,6 +60,9 @@ type Auth struct {
 	Mode string `yaml:"mode" default:"strict" enum:"strict,lenient"`
 	// What the keys in Redis begin with.
 	KeyPrefix string `yaml:"key_prefix" default:"rpcgate"`
+	// This gateway's name among those that share the Redis; no two may have the same. Empty: its host's, and some letters
+	// by chance.
+	Node string `yaml:"node"`
 	// Read tokens as go-zero's zRPC keeps them, instead of rpcgate's own hashed layout.
 	GoZero *GoZero `yaml:"gozero"`
 	// The cache of look-ups.

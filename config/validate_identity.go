@@ -22,3 +22,21 @@ func (v *validator) contextHeaders(names []string, section string) {
 		}
 	}
 }
+
+// maxNodeName is how long the name of a gateway may be, in bytes.
+const maxNodeName = 64
+
+// nodeFault says what is wrong with a gateway's name; empty: nothing.
+func nodeFault(name string) string {
+	if len(name) > maxNodeName {
+		return "is longer than 64 characters"
+	}
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return "has a character other than letters, digits, dashes, dots and underscores"
+		}
+	}
+	return ""
+}

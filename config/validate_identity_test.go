@@ -18,13 +18,15 @@ func TestIdentityFaults(t *testing.T) {
 		text string
 		want []string
 	}{
-		"unknown identity":    {"    identity: [app, token]\n", []string{`6:21: backends[0].identity[1]: "token" is none of app, token_id, scopes`}},
-		"identity twice":      {"    identity: [app, app]\n", []string{"6:21: backends[0].identity[1]: \"app\" stands in the list already"}},
-		"reserved context":    {"context_headers: [X-Tenant, X-Rpcgate-App, Authorization]\n", []string{"6:29: context_headers[1]: \"X-Rpcgate-App\" is not for rules", "6:44: context_headers[2]"}},
-		"context twice":       {"context_headers: [X-Tenant, x-tenant]\n", []string{"6:29: context_headers[1]: \"x-tenant\" stands in the list already"}},
-		"context with a star": {"context_headers: [X-*]\n", []string{"has a *"}},
-		"too many of them":    {"context_headers: [" + strings.Join(many, ", ") + "]\n", []string{"context_headers: has 33 names; there may be 32"}},
-		"no name of a header": {"context_headers: ['a b']\n", []string{"is not the name of a header"}},
+		"unknown identity":      {"    identity: [app, token]\n", []string{`6:21: backends[0].identity[1]: "token" is none of app, token_id, scopes`}},
+		"identity twice":        {"    identity: [app, app]\n", []string{"6:21: backends[0].identity[1]: \"app\" stands in the list already"}},
+		"reserved context":      {"context_headers: [X-Tenant, X-Rpcgate-App, Authorization]\n", []string{"6:29: context_headers[1]: \"X-Rpcgate-App\" is not for rules", "6:44: context_headers[2]"}},
+		"context twice":         {"context_headers: [X-Tenant, x-tenant]\n", []string{"6:29: context_headers[1]: \"x-tenant\" stands in the list already"}},
+		"context with a star":   {"context_headers: [X-*]\n", []string{"has a *"}},
+		"too many of them":      {"context_headers: [" + strings.Join(many, ", ") + "]\n", []string{"context_headers: has 33 names; there may be 32"}},
+		"a name of many words":  {"auth: {node: 'a b'}\n", []string{"6:14: auth.node: \"a b\" has a character other"}},
+		"a name without an end": {"auth: {node: " + strings.Repeat("a", 65) + "}\n", []string{"6:14: auth.node: \"aaaa"}},
+		"no name of a header":   {"context_headers: ['a b']\n", []string{"is not the name of a header"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -108,6 +108,9 @@ func (v *validator) auth(c *Config) {
 	case strings.ContainsFunc(a.KeyPrefix, isBlank) || strings.ContainsAny(a.KeyPrefix, "{}"):
 		v.fault("auth.key_prefix", "%s has a blank or a brace in it; braces decide the slot of a key in a cluster", v.show("auth.key_prefix", a.KeyPrefix))
 	}
+	if fault := nodeFault(a.Node); fault != "" {
+		v.fault("auth.node", "%s %s", v.show("auth.node", a.Node), fault)
+	}
 	if a.GoZero == nil {
 		return
 	}
