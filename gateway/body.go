@@ -150,5 +150,8 @@ func resetConn(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
+	if caller, ok := conn.(*callerConn); ok {
+		conn = caller.Conn
+	}
 	_ = conn.Close()
 }

@@ -43,6 +43,7 @@ type Call struct {
 	out     dispatched       // dispatch and what is in it; its begun: SendHeader
 	traffic traffic          // the Exchange methods
 	ticket  limits.Ticket    // enter, admit
+	turns   *turns           // enter; nil: nothing waits
 	limited limited          // limit
 }
 
@@ -118,6 +119,7 @@ func (c *Call) SendHeader(md metadata.MD) (err error) {
 func (c *Call) SendMsg(msg mem.BufferSlice) (err error) {
 	defer recoverTo(&err)
 	c.traffic.out.Add(int64(msg.Len()))
+	c.waitToAnswer(msg)
 	if c.Route.LogBodies {
 		c.traffic.keep(&c.traffic.response, msg)
 	}

@@ -227,4 +227,7 @@ func addrIP(a net.Addr) string {
 		return tcp.AddrPort().Addr().Unmap().String()
 	}
 	return hostOf(a.String())
+	if caller, ok := a.(callerAddr); ok {
+		a = caller.Addr
+	}
 }

@@ -73,6 +73,7 @@ const lastWords = time.Second
 func httpServer(name, address string, srv *http.Server, open *upgrades) *server {
 	base, cutOff := context.WithCancelCause(context.Background())
 	srv.BaseContext = func(net.Listener) context.Context { return base }
+	srv.ConnContext = withConn
 	overTLS := srv.TLSConfig != nil // net/http itself sets it, too
 	leaving := newFarewells(srv)
 	return &server{
@@ -148,6 +149,9 @@ func (g *Gateway) listen(ctx context.Context) error {
 			return fmt.Errorf("%s.address: %w", s.name, err)
 		}
 		s.listener = l
+		if s.name != listenerAdmin {
+			s.listener = callerListener{l, g.shedder.turns}
+		}
 	}
 	return nil
 }

@@ -31,6 +31,9 @@ func (p *jsonPeer) recvOnly() (mem.BufferSlice, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.call.waitToRead(p.r.Context(), len(*body)); err != nil {
+		return nil, err
+	}
 	switch kind {
 	case transcode.RawBody:
 		in.Body, in.ContentType = *body, contentType(p.r.Header)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 // come by it.
 type shedder struct {
 	overload *limits.Overload
+	turns    *turns
 	line     refusalLine
 	metrics  *telemetry.Overload
 	counters [limits.Verdicts][limits.Priorities]prometheus.Counter
@@ -27,7 +29,7 @@ type shedder struct {
 }
 
 func newShedder(cfg config.Overload, reg prometheus.Registerer) *shedder {
-	s := &shedder{overload: limits.NewOverload(cfg), metrics: telemetry.NewOverload(reg), maxCalls: cfg.MaxCalls}
+	s := &shedder{overload: limits.NewOverload(cfg), turns: newTurns(), metrics: telemetry.NewOverload(reg), maxCalls: cfg.MaxCalls}
 	s.metrics.Admitted.Set(1)
 	for v := limits.Admitted + 1; v < limits.Verdicts; v++ {
 		for p := range limits.Priority(limits.Priorities) {
@@ -50,6 +52,7 @@ func (s *shedder) enter(p limits.Priority) step {
 				return s.shed(ctx, v, p)
 			}
 			defer c.ticket.Leave()
+			c.turns = s.turns
 			return next(ctx, c)
 		}
 	}
@@ -61,9 +64,19 @@ func (s *shedder) enter(p limits.Priority) step {
 func (s *shedder) admit() step {
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) error {
-			if v := c.ticket.Verify(c.app()); v != limits.Admitted {
+			v := c.ticket.Verify(c.app())
+			s.turns.own(ctx, c.ticket.Tenant())
+			if v != limits.Admitted {
 				c.ticket.Leave()
+				if v != limits.TooSlow {
+					if err := s.turns.wait(ctx, c.ticket.Tenant(), limits.RankRefusal, costOfRefusal); err != nil {
+						return err
+					}
+				}
 				return s.shed(ctx, v, c.ticket.Priority())
+			}
+			if err := s.turns.wait(ctx, c.ticket.Tenant(), c.ticket.Priority().Rank(), costOfCall); err != nil {
+				return err
 			}
 			return next(ctx, c)
 		}
@@ -103,6 +116,9 @@ func (s *shedder) run(ctx context.Context, log *slog.Logger) {
 	cpu, queue := load.NewCPU(), load.NewQueue()
 	tick := time.NewTicker(limits.Tick)
 	defer tick.Stop()
+	var probing sync.WaitGroup
+	probing.Go(func() { s.turns.probe(ctx, s.overload.InFlight) })
+	defer probing.Wait()
 	last := time.Now()
 	var told shedLog
 	for {

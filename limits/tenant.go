@@ -44,3 +44,11 @@ func shareOfFree(p Priority) int64 { return [priorities]int64{4, 8, 64, 128}[p] 
 func (t Tenant) mayHave(p Priority, free int64) int64 {
 	return 1 + shareOfFree(p)*int64(t.Weight())*max(free, 0)
 }
+
+// Key is the tenant as a number, to be kept; [TenantOf] gives it back.
+func (t Tenant) Key() uint32 { return uint32(t.extra)<<16 | uint32(t.cell) }
+
+// TenantOf is the tenant with that key.
+func TenantOf(key uint32) Tenant {
+	return Tenant{cell: uint16(key % cellCount), extra: uint16(key >> 16)}
+}
