@@ -276,7 +276,7 @@ backends:
 	})
 }
 
-// profile saves a CPU profile of the gateway from the next seconds on.
+// profile saves what the gateway does in the next seconds, and then is at.
 func (s *stage) profile(ctx context.Context, k kind, admin string) (done chan struct{}) {
 	done = make(chan struct{})
 	if s.options.profile == "" {
@@ -285,9 +285,14 @@ func (s *stage) profile(ctx context.Context, k kind, admin string) (done chan st
 	}
 	go func() {
 		defer close(done)
-		var b bytes.Buffer
-		if fetch(ctx, "http://"+admin+"/debug/pprof/profile?seconds=4", &b) == nil {
-			_ = os.WriteFile(filepath.Join(s.options.profile, strings.ReplaceAll(k.name, " ", "-")+".pprof"), b.Bytes(), 0o600)
+		for _, page := range []struct{ path, name string }{
+			{"/debug/pprof/profile?seconds=3", "cpu.pprof"}, {"/debug/pprof/goroutine?debug=1", "goroutines.txt"}, {"/metrics", "metrics.txt"},
+		} {
+			var b bytes.Buffer
+			if fetch(ctx, "http://"+admin+page.path, &b) == nil {
+				name := strings.ReplaceAll(k.name, " ", "-") + "." + page.name
+				_ = os.WriteFile(filepath.Join(s.options.profile, name), b.Bytes(), 0o600) // what cannot be saved is missed soon
+			}
 		}
 	}()
 	return done
