@@ -147,11 +147,11 @@ func resetConn(conn net.Conn) {
 	if secure, ok := conn.(*tls.Conn); ok { // whose own Close says that all is well
 		conn = secure.NetConn()
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
 	if caller, ok := conn.(*callerConn); ok {
 		conn = caller.Conn
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
 	}
 	_ = conn.Close()
 }

@@ -223,11 +223,11 @@ func reservedAnswerKey(key string) bool {
 }
 
 func addrIP(a net.Addr) string {
+	if caller, ok := a.(callerAddr); ok {
+		a = caller.Addr
+	}
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap().String()
 	}
 	return hostOf(a.String())
-	if caller, ok := a.(callerAddr); ok {
-		a = caller.Addr
-	}
 }
