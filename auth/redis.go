@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -64,10 +65,19 @@ func Open(cfg config.Redis) (redis.UniversalClient, error) {
 		if cfg.DB != 0 {
 			return nil, errors.New("redis: a cluster has no database but 0")
 		}
-		return redis.NewClusterClient(o.Cluster()), nil
+		return redis.NewClusterClient(clusterOptions(o)), nil
 	default:
 		return nil, fmt.Errorf("redis: unknown mode %q", cfg.Mode)
 	}
+}
+
+// clusterOptions are for a client that notices a failover in time. By itself it
+// learns of one from the nodes that it asks, and a lost master tells nothing: it
+// would be asked for another minute.
+func clusterOptions(o redis.UniversalOptions) *redis.ClusterOptions {
+	c := o.Cluster()
+	c.ClusterStateReloadInterval = time.Second
+	return c
 }
 
 // RouteRedisLog sends go-redis's own log, which is one for the whole process, to

@@ -121,7 +121,7 @@ func (c *Cluster) Move(slot int, from, to *Server, between func()) {
 	between()
 	rdb := from.Client()
 	for {
-		keys, err := rdb.ClusterGetKeysInSlot(c.tb.Context(), slot, 1).Result()
+		keys, err := rdb.ClusterGetKeysInSlot(c.tb.Context(), slot, 5).Result()
 		if err != nil {
 			c.tb.Fatal(err)
 		}

@@ -63,9 +63,9 @@ func programPath(tb testing.TB) string {
 	return program
 }
 
-// Client speaks to the server itself, with go-redis' own settings.
+// Client speaks to the server itself, patiently.
 func (s *Server) Client() *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true, ReadTimeout: limit})
 	s.tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
@@ -78,6 +78,16 @@ func (s *Server) Do(args ...any) string {
 		s.tb.Fatalf("%v at %s: %v", args, s.Addr, err)
 	}
 	return answer
+}
+
+// Size is how many keys it has.
+func (s *Server) Size() int64 {
+	s.tb.Helper()
+	n, err := s.Client().DBSize(s.tb.Context()).Result()
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return n
 }
 
 func (s *Server) port() string {
