@@ -189,6 +189,9 @@ type Conn struct {
 	KeepaliveTimeout time.Duration `yaml:"keepalive_timeout" default:"10s" min:"1ms"`
 	// Ping without calls in flight too. The backend must allow it.
 	KeepaliveIdle bool `yaml:"keepalive_idle" default:"false"`
+	// How much is read from it at once, at most; 0: 32KiB in clear text, where connections that have nothing to
+	// read hold no buffer (on Linux), and 4KiB with TLS, where each has its own.
+	ReadBuffer Size `yaml:"read_buffer" default:"0B" max:"1MiB"`
 	// How large one message from the backend may be.
 	MaxReceiveSize Size `yaml:"max_receive_size" default:"16MiB" min:"1B" max:"1GiB"`
 	// How large one message to the backend may be.

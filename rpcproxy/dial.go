@@ -29,6 +29,13 @@ const (
 	connWindow   = 16 << 20
 )
 
+// tlsReadBuffer is how much is read at once, in bytes, of a connection with TLS,
+// which has a buffer of its own, by default: crypto/tls holds a record of up to 16 KiB
+// besides, so that a larger one saves no system call, and messages are read past
+// it. In clear text grpc-go takes buffers of 32 KiB from a pool, and only while
+// there is something to read.
+const tlsReadBuffer = 4 << 10
+
 // firstBackoff is the pause after the first failed attempt to connect. grpc-go
 // waits a second, during which calls fail though the backend may be back.
 const firstBackoff = 200 * time.Millisecond
@@ -158,6 +165,12 @@ func (d *dialer) options() []grpc.DialOption {
 	// are configured here. For xds it is where the endpoints come from.
 	if d.sharesResolver() {
 		options = append(options, grpc.WithDisableServiceConfig())
+	}
+	switch {
+	case d.cfg.ReadBuffer > 0:
+		options = append(options, grpc.WithReadBufferSize(int(d.cfg.ReadBuffer)))
+	case d.transport.Info().SecurityProtocol == "tls":
+		options = append(options, grpc.WithReadBufferSize(tlsReadBuffer))
 	}
 	if d.cfg.KeepaliveTime > 0 {
 		options = append(options, grpc.WithKeepaliveParams(keepalive.ClientParameters{

@@ -24,14 +24,14 @@ import (
 
 // authority is a certificate authority for tests.
 type authority struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	file string // its own certificate
 }
 
-func newAuthority(t *testing.T) *authority {
+func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	a := &authority{t: t, dir: t.TempDir()}
 	a.key = a.newKey()
