@@ -43,8 +43,8 @@ func TestMiniredis(t *testing.T) {
 				}
 				within(t, soon, "the rotation", refused(first))
 				g.verify(t, credential(next), nil)
-				if all, err := s.List(ctx, ""); err != nil || len(all) == 0 {
-					t.Errorf("List = %+v, %v", all, err)
+				if all, _, err := s.Tokens(ctx, "", "", 0); err != nil || len(all) == 0 {
+					t.Errorf("Tokens = %+v, %v", all, err)
 				}
 				if err := s.Revoke(ctx, "demo", next.ID); err != nil {
 					t.Fatal(err)

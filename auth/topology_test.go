@@ -86,13 +86,13 @@ func TestCluster(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			all, err := s.List(ctx, "")
+			all, _, err := s.Tokens(ctx, "", "", 0)
 			apps := map[string]bool{}
 			for _, info := range all {
 				apps[info.App] = true
 			}
 			if err != nil || len(apps) != 7 {
-				t.Errorf("List names %d apps, %v; want 7", len(apps), err)
+				t.Errorf("Tokens names %d apps, %v; want 7", len(apps), err)
 			}
 		})
 	}

@@ -2,11 +2,15 @@ package tenant
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/rpcgate/rpcgate/config"
 )
 
 // goZeroStore keeps zRPC's layout: one hash, app to token, in plain text.
@@ -29,8 +33,8 @@ return known`)
 }
 
 func (s goZeroStore) issue(ctx context.Context, o IssueOptions) (Issued, error) {
-	if o.Note != "" || o.TTL != 0 {
-		return Issued{}, fmt.Errorf("%w: it keeps neither notes nor expiries", ErrLayout)
+	if o.Note != "" || o.TTL != 0 || len(o.Scopes) > 0 || len(o.Networks) > 0 || o.Limits != (config.Limits{}) {
+		return Issued{}, fmt.Errorf("%w: it keeps nothing of a token but the secret", ErrLayout)
 	}
 	text, _ := NewToken()
 	made, err := s.rdb.HSetNX(ctx, s.key, o.App, text).Result()
@@ -41,26 +45,6 @@ func (s goZeroStore) issue(ctx context.Context, o IssueOptions) (Issued, error) 
 		return Issued{}, fmt.Errorf("%w: the app has a token already, and may have only one; rotate it", ErrLayout)
 	}
 	return Issued{Secret: text, Token: Token{App: o.App}}, nil
-}
-
-func (s goZeroStore) list(ctx context.Context, app string) ([]Token, error) {
-	if app != "" {
-		found, err := s.rdb.HExists(ctx, s.key, app).Result()
-		if err != nil || !found {
-			return nil, err
-		}
-		return []Token{{App: app}}, nil
-	}
-	apps, err := s.rdb.HKeys(ctx, s.key).Result()
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(apps)
-	all := make([]Token, len(apps))
-	for i, app := range apps {
-		all[i] = Token{App: app}
-	}
-	return all, nil
 }
 
 func (s goZeroStore) revoke(ctx context.Context, app, id string) error {
@@ -89,4 +73,81 @@ func (s goZeroStore) replace(ctx context.Context, app, id, text string) error {
 		err = ErrNoToken
 	}
 	return err
+}
+
+// app is an active app for one that has a token.
+func (s goZeroStore) app(ctx context.Context, id string) (App, error) {
+	found, err := s.rdb.HExists(ctx, s.key, id).Result()
+	if err == nil && !found {
+		err = ErrNoApp
+	}
+	if err != nil {
+		return App{}, fmt.Errorf("read app %s: %w", id, err)
+	}
+	return App{ID: id, Status: Active}, nil
+}
+
+func (s goZeroStore) apps(ctx context.Context, cursor string, n int) (page []App, next string, err error) {
+	ids, next, err := s.scan(ctx, cursor, n)
+	if err != nil {
+		return nil, "", fmt.Errorf("list apps: %w", err)
+	}
+	for _, id := range ids {
+		page = append(page, App{ID: id, Status: Active})
+	}
+	return page, next, nil
+}
+
+func (s goZeroStore) token(ctx context.Context, app, id string) (Token, error) {
+	if id != "" {
+		return Token{}, fmt.Errorf("read a token: %w: its tokens have no ids; give none", ErrLayout)
+	}
+	found, err := s.rdb.HExists(ctx, s.key, app).Result()
+	if err == nil && !found {
+		err = ErrNoToken
+	}
+	if err != nil {
+		return Token{}, fmt.Errorf("read the token of app %s: %w", app, err)
+	}
+	return Token{App: app}, nil
+}
+
+func (s goZeroStore) tokens(ctx context.Context, app, cursor string, n int) (page []Token, next string, err error) {
+	if app != "" {
+		t, err := s.token(ctx, app, "")
+		if errors.Is(err, ErrNoToken) {
+			return nil, "", nil
+		}
+		return []Token{t}, "", err
+	}
+	ids, next, err := s.scan(ctx, cursor, n)
+	if err != nil {
+		return nil, "", fmt.Errorf("list tokens: %w", err)
+	}
+	for _, id := range ids {
+		page = append(page, Token{App: id})
+	}
+	return page, next, nil
+}
+
+// scan reads about n apps of the hash. Their tokens come with them, and are left.
+func (s goZeroStore) scan(ctx context.Context, cursor string, n int) (ids []string, next string, err error) {
+	var at uint64
+	if cursor != "" {
+		if at, err = strconv.ParseUint(cursor, 10, 64); err != nil {
+			return nil, "", errCursor()
+		}
+	}
+	pairs, at, err := s.rdb.HScan(ctx, s.key, at, "", int64(n)).Result()
+	if err != nil {
+		return nil, "", err
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		ids = append(ids, pairs[i])
+	}
+	slices.Sort(ids)
+	if at != 0 {
+		next = strconv.FormatUint(at, 10)
+	}
+	return ids, next, nil
 }

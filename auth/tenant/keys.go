@@ -6,13 +6,16 @@ import "github.com/rpcgate/rpcgate/config"
 // tag, so that they share a slot of a cluster and one script can use them
 // together:
 //
-//	<prefix>:{<app>}:app         hash: the app's record
-//	<prefix>:{<app>}:token:<id>  hash: a token's record
-//	<prefix>:{<app>}:tokens      sorted set: id, by the Unix milliseconds of its end, or +inf
+//	<prefix>:{<app>}:app         hash: the app's record; see app_record.go
+//	<prefix>:{<app>}:token:<id>  hash: a token's record; see token_record.go
+//	<prefix>:{<app>}:tokens      sorted set: id, by the Unix milliseconds when it vanishes, or +inf
+//	<prefix>:{<app>}:ids         sorted set: id, all by 0, and so by itself: what pages go by
 //	<prefix>:{<app>}:usage:<day> hash: what the app used on a day, as package usage has it
 //	<prefix>:{<app>}:rate:<of>   string: how far the app's calls are ahead of a rate (GCRA); of: app, token:<id>, route:<method>
 //	<prefix>:{<app>}:quota:<day or month>:<of> integer: calls in it
-//	<prefix>:apps                set: app ids that ever had a record or a token
+//	<prefix>:app-ids             sorted set: app ids with a record or a token, all by 0
+//	<prefix>:apps                set: app ids of older versions, until they are adopted
+//	<prefix>:audit               stream: what operators did of late, as package admin has it
 //	<prefix>:revocations         channel, for the gozero layout too
 type Keys struct{ prefix string }
 
@@ -30,8 +33,11 @@ func (k Keys) App(app string) string { return k.of(app) + "app" }
 // Token is the record of a token.
 func (k Keys) Token(app, id string) string { return k.of(app) + "token:" + id }
 
-// Tokens is the index of an app's tokens.
+// Tokens is the index of an app's tokens by their end.
 func (k Keys) Tokens(app string) string { return k.of(app) + "tokens" }
+
+// IDs is the index of an app's tokens by their ids.
+func (k Keys) IDs(app string) string { return k.of(app) + "ids" }
 
 // Usage is what an app used on a day, given as yyyymmdd.
 func (k Keys) Usage(app, day string) string { return k.of(app) + "usage:" + day }
@@ -42,8 +48,14 @@ func (k Keys) Rate(app, of string) string { return k.of(app) + "rate:" + of }
 // Quota counts calls in a period, yyyymmdd or yyyymm.
 func (k Keys) Quota(app, period, of string) string { return k.of(app) + "quota:" + period + ":" + of }
 
-// Apps is the set of apps.
+// AppIDs is the index of apps.
+func (k Keys) AppIDs() string { return k.prefix + ":app-ids" }
+
+// Apps is the set of apps that older versions kept.
 func (k Keys) Apps() string { return k.prefix + ":apps" }
+
+// Audit is what operators did of late.
+func (k Keys) Audit() string { return k.prefix + ":audit" }
 
 // Revocations is the channel that each [Message] is published on.
 func (k Keys) Revocations() string { return k.prefix + ":revocations" }

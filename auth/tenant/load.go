@@ -3,7 +3,6 @@ package tenant
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -19,29 +18,43 @@ type Stored struct {
 	AppKnown bool
 }
 
-// Load reads a token and its app in one round trip. Errors: [ErrNoToken]; any
+// Load reads a token and its app in one round trip, of two HMGET. Errors: [ErrNoToken]; any
 // other means that Redis could not be asked, or that what it holds is damaged.
 func Load(ctx context.Context, rdb redis.UniversalClient, keys Keys, app, id string) (Stored, error) {
-	values, err := rdb.HMGet(ctx, keys.Token(app, id), "hash", "expires", "revoked").Result()
-	if err != nil {
+	var token, record *redis.SliceCmd
+	if _, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		// The app comes first. What a change after that brings about is told by its
+		// message, whereas an app that is read after its token may have been
+		// deleted, and forgotten, in between.
+		record = p.HMGet(ctx, keys.App(app), appFieldNames()...)
+		token = p.HMGet(ctx, keys.Token(app, id), tokenFieldNames()...)
+		return nil
+	}); err != nil {
 		return Stored{}, fmt.Errorf("read token %s of app %s: %w", id, app, err)
 	}
-	digits, ok := values[0].(string)
-	if !ok {
+	fields := named(tokenFieldNames(), token.Val())
+	if fields["hash"] == "" {
 		return Stored{}, ErrNoToken
 	}
-	s := Stored{Token: Token{App: app, ID: id}, App: App{ID: app, Status: Active}}
-	if len(digits) != hex.EncodedLen(len(s.Hash)) {
-		return Stored{}, fmt.Errorf("read token %s of app %s: its hash is damaged", id, app)
+	var s Stored
+	var l life
+	var err error
+	if s.App, l, s.AppKnown, err = readApp(app, named(appFieldNames(), record.Val())); err != nil {
+		return Stored{}, err
 	}
-	if _, err := hex.Decode(s.Hash[:], []byte(digits)); err != nil {
-		return Stored{}, fmt.Errorf("read token %s of app %s: its hash is damaged", id, app)
-	}
-	if s.Token.Expires, err = instant(values[1]); err != nil {
-		return Stored{}, fmt.Errorf("read token %s of app %s: expires: %w", id, app, err)
-	}
-	if s.Token.Revoked, err = instant(values[2]); err != nil {
-		return Stored{}, fmt.Errorf("read token %s of app %s: revoked: %w", id, app, err)
+	if s.Token, s.Hash, err = readToken(app, id, fields, l); err != nil {
+		return Stored{}, err
 	}
 	return s, nil
+}
+
+// named puts the values that HMGET gives to the names they were asked for.
+func named(names []string, values []any) map[string]string {
+	fields := make(map[string]string, len(names))
+	for i, v := range values {
+		if text, ok := v.(string); ok {
+			fields[names[i]] = text
+		}
+	}
+	return fields
 }

@@ -72,16 +72,16 @@ func TestStore(t *testing.T) {
 		t.Errorf("issued %+v and %+v", a.Token, forever.Token)
 	}
 
-	all, err := s.List(ctx, "")
+	all, _, err := s.Tokens(ctx, "", "", 0)
 	if want := []Token{a.Token, forever.Token, b.Token}; err != nil || len(all) != 3 || !reflect.DeepEqual(all[2], want[2]) ||
 		!contains(all, want[0]) || !contains(all, want[1]) {
-		t.Errorf("List = %+v, %v; want %+v", all, err, want)
+		t.Errorf("Tokens = %+v, %v; want %+v", all, err, want)
 	}
-	if one, err := s.List(ctx, "beta"); err != nil || !reflect.DeepEqual(one, []Token{b.Token}) {
-		t.Errorf("List(beta) = %+v, %v; want %+v", one, err, b.Token)
+	if one, _, err := s.Tokens(ctx, "beta", "", 0); err != nil || !reflect.DeepEqual(one, []Token{b.Token}) {
+		t.Errorf("Tokens(beta) = %+v, %v; want %+v", one, err, b.Token)
 	}
-	if none, err := s.List(ctx, "nobody"); err != nil || len(none) != 0 {
-		t.Errorf("List(nobody) = %+v, %v", none, err)
+	if none, _, err := s.Tokens(ctx, "nobody", "", 0); err != nil || len(none) != 0 {
+		t.Errorf("Tokens(nobody) = %+v, %v", none, err)
 	}
 
 	held := dump(t, rdb)
@@ -112,7 +112,7 @@ func TestStoreRevoke(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, _ := s.List(ctx, "acme"); len(got) != 2 || got[0].Revoked.IsZero() == got[1].Revoked.IsZero() {
+	if got, _, _ := s.Tokens(ctx, "acme", "", 0); len(got) != 2 || got[0].Revoked.IsZero() == got[1].Revoked.IsZero() {
 		t.Errorf("after one was revoked: %+v", got)
 	}
 	if ttl := rdb.PTTL(ctx, "rpcgate:{acme}:token:"+a.ID).Val(); ttl > 25*time.Hour || ttl <= 0 {
@@ -121,7 +121,7 @@ func TestStoreRevoke(t *testing.T) {
 	if err := s.Revoke(ctx, "acme", ""); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := s.List(ctx, "acme"); len(got) != 2 || got[0].Revoked.IsZero() || got[1].Revoked.IsZero() {
+	if got, _, _ := s.Tokens(ctx, "acme", "", 0); len(got) != 2 || got[0].Revoked.IsZero() || got[1].Revoked.IsZero() {
 		t.Errorf("after the app was revoked: %+v", got)
 	}
 	if ttl := rdb.PTTL(ctx, "rpcgate:{acme}:token:"+b.ID).Val(); ttl > tombstone || ttl < tombstone-time.Minute {
@@ -152,7 +152,7 @@ func TestStoreRotate(t *testing.T) {
 	if next.ID == old.ID || next.Note != old.Note || math.Abs(float64(next.Expires.Sub(next.Created)-time.Hour)) > float64(time.Millisecond) {
 		t.Errorf("rotated %+v to %+v", old.Token, next.Token)
 	}
-	listed, _ := s.List(ctx, "acme")
+	listed, _, _ := s.Tokens(ctx, "acme", "", 0)
 	if len(listed) != 2 || !contains(listed, next.Token) {
 		t.Errorf("listed %+v, want %+v among them", listed, next.Secret)
 	}
@@ -211,9 +211,9 @@ func TestStoreRefusesBadInput(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		_, listErr := s.List(ctx, "a b")
+		_, _, listErr := s.Tokens(ctx, "a b", "", 0)
 		_, rotateErr := s.Rotate(ctx, "", "", 0)
-		for name, err := range map[string]error{"List": listErr, "Revoke": s.Revoke(ctx, "a:b", ""), "Rotate": rotateErr} {
+		for name, err := range map[string]error{"Tokens": listErr, "Revoke": s.Revoke(ctx, "a:b", ""), "Rotate": rotateErr} {
 			if !errors.Is(err, ErrInput) {
 				t.Errorf("%s: %v, want %v", name, err, ErrInput)
 			}
@@ -232,11 +232,11 @@ func TestStoreGoZero(t *testing.T) {
 		t.Error("zRPC would not find the token that was issued")
 	}
 	rdb.HSet(ctx, "rpc:apps", "beta", "by hand")
-	if got, err := s.List(ctx, ""); err != nil || !reflect.DeepEqual(got, []Token{{App: "acme"}, {App: "beta"}}) {
-		t.Errorf("List = %+v, %v", got, err)
+	if got, _, err := s.Tokens(ctx, "", "", 0); err != nil || !reflect.DeepEqual(got, []Token{{App: "acme"}, {App: "beta"}}) {
+		t.Errorf("Tokens = %+v, %v", got, err)
 	}
-	if got, err := s.List(ctx, "beta"); err != nil || len(got) != 1 {
-		t.Errorf("List(beta) = %+v, %v", got, err)
+	if got, _, err := s.Tokens(ctx, "beta", "", 0); err != nil || len(got) != 1 {
+		t.Errorf("Tokens(beta) = %+v, %v", got, err)
 	}
 	next, err := s.Rotate(ctx, "beta", "", 0)
 	if err != nil || rdb.HGet(ctx, "rpc:apps", "beta").Val() != next.Secret {

@@ -1,290 +1,363 @@
 package tenant
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // tombstone is how long a revoked token stays listed, and is told from an
 // unknown one.
 const tombstone = 30 * 24 * time.Hour
 
-// An expired token stays listed for a day, in which it is told from an unknown
-// one: "expired" is something that its owner can act on. It is the 86400000 of
-// the scripts.
+// MaxTokens is how many tokens an app may have, those that are listed as expired
+// or revoked among them.
+const MaxTokens = 1 << 20
 
-// hashedStore keeps rpcgate's own layout; see Keys.
-type hashedStore struct {
-	rdb  redis.UniversalClient
-	keys Keys
-}
-
-// The index of an app ends with its last token. KEYS[1] is the index, ARGV[1]
-// the time now. Prepended to the scripts that change an index.
-const pruneIndex = `
-local function prune()
-  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. ARGV[1])
-  local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
-  if not last[1] then return end
-  if last[2] == 'inf' then redis.call('PERSIST', KEYS[1])
-  else redis.call('PEXPIREAT', KEYS[1], last[2]) end
+const issueScript = `
+-- id, hash, time to live, most, fields and values
+local key = KEYS[4]
+local hash = redis.call('HGET', key, 'hash')
+if hash and hash ~= ARGV[5] then return {'taken'} end
+local new = 0
+if not hash then
+  prune()
+  if redis.call('ZCARD', ids) >= tonumber(ARGV[7]) then return {'many'} end
 end
-local function keepUntil(key, id, ms)
-  local at = string.format('%.0f', ms)
-  redis.call('PEXPIREAT', key, at)
-  redis.call('ZADD', KEYS[1], at, id)
-end
-local function put(key, id, hash, created, expires, note)
-  redis.call('HSET', key, 'hash', hash, 'created', created, 'expires', expires, 'note', note)
-  if expires == '0' then redis.call('ZADD', KEYS[1], '+inf', id)
-  else
-    keepUntil(key, id, tonumber(expires) + 86400000)
-  end
-end
-local function revoke(key, id, keep)
-  redis.call('HSET', key, 'revoked', ARGV[1])
-  local score = redis.call('ZSCORE', KEYS[1], id)
-  if not score or score == 'inf' or tonumber(score) > tonumber(keep) then
-    keepUntil(key, id, tonumber(keep))
-  end
-end
-`
-
-// Scripts are values of go-redis that never change; the functions keep them
-// from being variables.
-
-func issueScript() *redis.Script {
-	return redis.NewScript(pruneIndex + `
--- KEYS: index, token. ARGV: now, id, hash, expires, note.
-if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
-put(KEYS[2], ARGV[2], ARGV[3], ARGV[1], ARGV[4], ARGV[5])
-prune()
-return 1`)
-}
-
-func revokeScript() *redis.Script {
-	return redis.NewScript(pruneIndex + `
--- KEYS: index, token. ARGV: now, id, end of the tombstone, channel, message.
-local known = redis.call('EXISTS', KEYS[2])
-if known == 1 and redis.call('HEXISTS', KEYS[2], 'revoked') == 0 then
-  revoke(KEYS[2], ARGV[2], ARGV[3])
+if found(ARGV[5]) then new = 1 end
+if not hash then
+  local expires = '0'
+  if ARGV[6] ~= '0' then expires = integer(tonumber(now) + tonumber(ARGV[6])) end
+  redis.call('HSET', key, 'hash', ARGV[5], 'created', now, 'expires', expires, 'epoch', integer(epoch()), 'version', 1)
+  set(key, 8)
+  keep(key, ARGV[4], vanishes(expires))
   prune()
 end
-redis.call('PUBLISH', ARGV[4], ARGV[5])
-return known`)
-}
+return {'ok', redis.call('HGETALL', key), new}`
 
-func rotateScript() *redis.Script {
-	return redis.NewScript(pruneIndex + `
--- KEYS: index, old token, new token.
--- ARGV: now, old id, new id, new hash, grace, end of the tombstone, channel, message.
-local old = redis.call('HMGET', KEYS[2], 'hash', 'created', 'expires', 'note', 'revoked', 'replaced_by')
-if not old[1] then return {'none'} end
-if old[5] or old[6] then return {'replaced'} end
-if redis.call('EXISTS', KEYS[3]) == 1 then return {'taken'} end
-local now, expires = tonumber(ARGV[1]), '0'
-if old[3] and old[3] ~= '0' then
-  expires = string.format('%.0f', now + tonumber(old[3]) - tonumber(old[2]))
-end
-put(KEYS[3], ARGV[3], ARGV[4], ARGV[1], expires, old[4] or '')
-redis.call('HSET', KEYS[2], 'replaced_by', ARGV[3])
-if ARGV[5] == '0' then revoke(KEYS[2], ARGV[2], ARGV[6])
-else
-  local finish = string.format('%.0f', now + tonumber(ARGV[5]))
-  if old[3] == '0' or not old[3] or tonumber(old[3]) > tonumber(finish) then
-    redis.call('HSET', KEYS[2], 'expires', finish)
-    keepUntil(KEYS[2], ARGV[2], tonumber(finish) + 86400000)
-  end
-end
-prune()
-redis.call('PUBLISH', ARGV[7], ARGV[8])
-return {'ok', expires, old[4] or ''}`)
-}
-
-func (s hashedStore) issue(ctx context.Context, o IssueOptions) (Issued, error) {
-	text, token := NewToken()
-	now := time.Now()
-	info := Token{App: o.App, ID: token.ID, Note: o.Note, Created: milli(now)}
-	expires := int64(0)
-	if o.TTL > 0 {
-		info.Expires = milli(now.Add(o.TTL))
-		expires = info.Expires.UnixMilli()
+// Issue makes a new token for an app, and a record for an app that has none.
+// Scopes that allow nothing of what the app's allow are refused. Errors:
+// [ErrInput], [ErrTooMany].
+func (s *Store) Issue(ctx context.Context, o IssueOptions) (Issued, error) {
+	if err := o.check(); err != nil {
+		return Issued{}, fmt.Errorf("issue a token: %w", err)
 	}
-	// The set of apps lies in a slot of its own, so it comes first: an app
-	// without a token is harmless there, a token that is not listed is not.
-	if err := s.rdb.SAdd(ctx, s.keys.Apps(), o.App).Err(); err != nil {
+	issue := s.issue
+	if s.zrpc != nil {
+		issue = s.zrpc.issue
+	}
+	issued, err := issue(ctx, o)
+	if err != nil {
+		return Issued{}, fmt.Errorf("issue a token for app %s: %w", o.App, err)
+	}
+	return issued, nil
+}
+
+func (s *Store) issue(ctx context.Context, o IssueOptions) (Issued, error) {
+	if err := s.checkScopesWithin(ctx, o.App, o.Scopes); err != nil {
 		return Issued{}, err
 	}
-	made, err := issueScript().Run(ctx, s.rdb,
-		[]string{s.keys.Tokens(o.App), s.keys.Token(o.App, token.ID)},
-		now.UnixMilli(), token.ID, hex.EncodeToString(token.hash[:]), expires, o.Note).Bool()
+	fields, err := terms(o.Scopes, o.Networks, o.Limits, o.Note)
 	if err != nil {
 		return Issued{}, err
 	}
-	if !made {
+	if s.now().Add(o.TTL).After(latest()) {
+		return Issued{}, &InputError{"ttl", "the token would expire after the year 9999"}
+	}
+	text, token := NewToken()
+	if err := s.register(ctx, o.App); err != nil {
+		return Issued{}, err
+	}
+	answer, err := s.run(ctx, issueScript, o.App, []string{token.ID}, Message{},
+		append([]any{token.ID, hex.EncodeToString(token.hash[:]), o.TTL.Milliseconds(), MaxTokens}, fields...)...)
+	if err != nil {
+		return Issued{}, err
+	}
+	switch answer.word {
+	case "many":
+		return Issued{}, ErrTooMany
+	case "taken":
 		return Issued{}, fmt.Errorf("the id %s is taken", token.ID)
 	}
-	return Issued{Secret: text, Token: info}, nil
+	made, err := answer.token(o.App, token.ID)
+	if err != nil {
+		return Issued{}, err
+	}
+	return Issued{Secret: text, Token: made, NewApp: answer.number(1) == 1}, s.register(ctx, o.App)
 }
 
-func (s hashedStore) revoke(ctx context.Context, app, id string) error {
-	if id == "" {
-		return s.revokeAll(ctx, app)
+// token reads the token that a script returns first. It is not dead.
+func (a answer) token(app, id string) (Token, error) {
+	t, _, err := readToken(app, id, a.record(0), life{})
+	return t, err
+}
+
+func (s *Store) checkScopesWithin(ctx context.Context, app string, scopes []string) error {
+	if len(scopes) == 0 {
+		return nil
+	}
+	apps, err := s.readApps(ctx, []string{app})
+	if err != nil || len(apps) == 0 {
+		return err
+	}
+	return checkWithin(scopes, apps[0].Scopes)
+}
+
+// Token reads a token. Errors: [ErrNoToken], [ErrInput].
+func (s *Store) Token(ctx context.Context, app, id string) (Token, error) {
+	if err := ValidateApp(app); err != nil {
+		return Token{}, fmt.Errorf("read a token: %w", err)
+	}
+	if s.zrpc != nil {
+		return s.zrpc.token(ctx, app, id)
 	}
 	if !validID(id) {
-		return ErrNoToken
+		return Token{}, fmt.Errorf("read %s: %w", tokenName(app, id), ErrNoToken)
 	}
-	known, err := s.revokeOne(ctx, app, id)
-	if err == nil && !known {
-		err = ErrNoToken
-	}
-	return err
-}
-
-func (s hashedStore) revokeOne(ctx context.Context, app, id string) (known bool, err error) {
-	now := time.Now()
-	return revokeScript().Run(ctx, s.rdb,
-		[]string{s.keys.Tokens(app), s.keys.Token(app, id)},
-		now.UnixMilli(), id, now.Add(tombstone).UnixMilli(),
-		s.keys.Revocations(), Message{KindRevoked, app, id}.String()).Bool()
-}
-
-// revokeAll revokes token by token, and in the end tells of the whole app.
-func (s hashedStore) revokeAll(ctx context.Context, app string) error {
-	ids, err := s.rdb.ZRange(ctx, s.keys.Tokens(app), 0, -1).Result()
+	stored, err := Load(ctx, s.rdb, s.keys, app, id)
 	if err != nil {
-		return err
+		return Token{}, fmt.Errorf("read %s: %w", tokenName(app, id), err)
 	}
-	found := false
-	for _, id := range ids {
-		known, err := s.revokeOne(ctx, app, id)
-		if err != nil {
-			return err
-		}
-		found = found || known
-	}
-	if err := s.rdb.Publish(ctx, s.keys.Revocations(), Message{Kind: KindRevoked, App: app}.String()).Err(); err != nil {
-		return err
-	}
-	if !found {
-		return ErrNoToken
-	}
-	return nil
+	return stored.Token, nil
 }
 
-func (s hashedStore) rotate(ctx context.Context, app, id string, grace time.Duration) (Issued, error) {
+const changeTokenScript = `
+-- id, op, version, expires or '', fields and values
+local key = KEYS[4]
+local was = redis.call('HMGET', key, 'hash', 'op', 'version')
+if not was[1] then return {'none'} end
+if was[2] ~= ARGV[5] then
+  if dead(key) then return {'dead'} end
+  if ARGV[6] ~= '' and ARGV[6] ~= (was[3] or '0') then return {'conflict'} end
+  redis.call('HSET', key, 'op', ARGV[5])
+  redis.call('HINCRBY', key, 'version', 1)
+  set(key, 8)
+  if ARGV[7] ~= '' then
+    redis.call('HSET', key, 'expires', ARGV[7])
+    keep(key, ARGV[4], vanishes(ARGV[7]))
+    prune()
+  end
+  tell()
+end
+return {'ok', redis.call('HGETALL', key)}`
+
+// ChangeToken changes a token's record, and tells the gateways. A token that was
+// revoked stays as it is. Errors: [ErrNoToken], [ErrReplaced], [ErrConflict],
+// [ErrInput].
+func (s *Store) ChangeToken(ctx context.Context, app, id string, c TokenChange) (Token, error) {
+	t, err := s.changeToken(ctx, app, id, c)
+	if err != nil {
+		return Token{}, fmt.Errorf("change %s: %w", tokenName(app, id), err)
+	}
+	return t, nil
+}
+
+func (s *Store) changeToken(ctx context.Context, app, id string, c TokenChange) (Token, error) {
+	if err := firstFault(ValidateApp(app), c.check(s.now()), s.own()); err != nil {
+		return Token{}, err
+	}
+	if !validID(id) {
+		return Token{}, ErrNoToken
+	}
+	if c.Scopes != nil {
+		if err := s.checkScopesWithin(ctx, app, *c.Scopes); err != nil {
+			return Token{}, err
+		}
+	}
+	fields, err := c.changedFields()
+	if err != nil {
+		return Token{}, err
+	}
+	expires := ""
+	if c.Expires != nil {
+		if expires = formatInstant(*c.Expires); expires == "" {
+			expires = "0"
+		}
+	}
+	answer, err := s.run(ctx, changeTokenScript, app, []string{id}, Message{KindChanged, app, id},
+		append([]any{id, newOp(), formatInt(c.IfVersion), expires}, fields...)...)
+	if err != nil {
+		return Token{}, err
+	}
+	if err := answer.refusal(); err != nil {
+		return Token{}, err
+	}
+	return answer.token(app, id)
+}
+
+// refusal is what the word of an answer about a token means; nil: it was done.
+func (a answer) refusal() error {
+	switch a.word {
+	case "ok":
+		return nil
+	case "none":
+		return ErrNoToken
+	case "dead", "replaced":
+		return ErrReplaced
+	case "conflict":
+		return ErrConflict
+	case "many":
+		return ErrTooMany
+	default:
+		return fmt.Errorf("the id is taken (%s)", a.word)
+	}
+}
+
+const rotateScript = `
+-- old id, new id, new hash, grace, end of what is revoked, most
+local old, new = KEYS[4], KEYS[5]
+local was = redis.call('HMGET', old, 'hash', 'created', 'expires', 'replaced_by')
+local hash = redis.call('HGET', new, 'hash')
+if hash and hash ~= ARGV[6] then return {'taken'} end
+if not hash then
+  if not was[1] then return {'none'} end
+  if was[4] or dead(old) then return {'replaced'} end
+  prune()
+  if redis.call('ZCARD', ids) >= tonumber(ARGV[9]) then return {'many'} end
+  local expires = '0'
+  if was[3] and was[3] ~= '0' then expires = integer(tonumber(now) + tonumber(was[3]) - tonumber(was[2])) end
+  redis.call('HSET', new, 'hash', ARGV[6], 'created', now, 'expires', expires, 'epoch', integer(epoch()), 'version', 1)
+  for _, field in ipairs({'note', 'scopes', 'networks', 'limits'}) do
+    local value = redis.call('HGET', old, field)
+    if value then redis.call('HSET', new, field, value) end
+  end
+  keep(new, ARGV[5], vanishes(expires))
+  redis.call('HSET', old, 'replaced_by', ARGV[5])
+  if ARGV[7] == '0' then revoke(old, ARGV[4], now, ARGV[8])
+  else
+    redis.call('HINCRBY', old, 'version', 1)
+    local finish = integer(tonumber(now) + tonumber(ARGV[7]))
+    if was[3] == '0' or not was[3] or tonumber(was[3]) > tonumber(finish) then
+      redis.call('HSET', old, 'expires', finish)
+      keep(old, ARGV[4], vanishes(finish))
+    end
+  end
+  prune()
+  tell()
+end
+return {'ok', redis.call('HGETALL', new)}`
+
+// Rotate issues a token in place of another, with its note, scopes, networks and
+// limits, and the time to live it was given. The old one is valid for another
+// grace, at most, and is revoked at once if that is 0. Errors: [ErrNoToken],
+// [ErrReplaced], [ErrTooMany], [ErrInput].
+func (s *Store) Rotate(ctx context.Context, app, id string, grace time.Duration) (Issued, error) {
+	if err := ValidateApp(app); err != nil {
+		return Issued{}, fmt.Errorf("rotate a token: %w", err)
+	}
+	if grace < 0 {
+		return Issued{}, fmt.Errorf("rotate a token: %w", &InputError{"grace", fmt.Sprintf("the grace is %s, below zero", grace)})
+	}
+	rotate := s.rotate
+	if s.zrpc != nil {
+		rotate = s.zrpc.rotate
+	}
+	issued, err := rotate(ctx, app, id, grace)
+	if err != nil {
+		return Issued{}, fmt.Errorf("rotate %s: %w", tokenName(app, id), err)
+	}
+	return issued, nil
+}
+
+func (s *Store) rotate(ctx context.Context, app, id string, grace time.Duration) (Issued, error) {
 	if !validID(id) {
 		return Issued{}, ErrNoToken
 	}
 	text, token := NewToken()
-	now := time.Now()
 	kind := KindChanged
 	if grace < time.Millisecond {
 		kind = KindRevoked
 	}
-	answer, err := rotateScript().Run(ctx, s.rdb,
-		[]string{s.keys.Tokens(app), s.keys.Token(app, id), s.keys.Token(app, token.ID)},
-		now.UnixMilli(), id, token.ID, hex.EncodeToString(token.hash[:]), grace.Milliseconds(),
-		now.Add(tombstone).UnixMilli(), s.keys.Revocations(), Message{kind, app, id}.String()).StringSlice()
+	answer, err := s.run(ctx, rotateScript, app, []string{id, token.ID}, Message{kind, app, id},
+		id, token.ID, hex.EncodeToString(token.hash[:]), grace.Milliseconds(), s.now().Add(tombstone).UnixMilli(), MaxTokens)
 	if err != nil {
 		return Issued{}, err
 	}
-	switch answer[0] {
-	case "ok":
-	case "none":
-		return Issued{}, ErrNoToken
-	case "replaced":
-		return Issued{}, ErrReplaced
-	default:
-		return Issued{}, fmt.Errorf("the id %s is taken", token.ID)
+	if err := answer.refusal(); err != nil {
+		return Issued{}, err
 	}
-	info := Token{App: app, ID: token.ID, Note: answer[2], Created: milli(now)}
-	if info.Expires, err = instant(answer[1]); err != nil {
-		return Issued{}, fmt.Errorf("expires: %w", err)
-	}
-	return Issued{Secret: text, Token: info}, nil
+	made, err := answer.token(app, token.ID)
+	return Issued{Secret: text, Token: made}, err
 }
 
-func (s hashedStore) list(ctx context.Context, app string) ([]Token, error) {
-	apps := []string{app}
-	if app == "" {
-		var err error
-		if apps, err = s.rdb.SMembers(ctx, s.keys.Apps()).Result(); err != nil {
-			return nil, err
-		}
+const revokeScript = `
+-- id, end of what is revoked
+local known = redis.call('EXISTS', KEYS[4])
+if known == 1 and redis.call('HEXISTS', KEYS[4], 'revoked') == 0 then
+  revoke(KEYS[4], ARGV[4], now, ARGV[5])
+  prune()
+end
+tell()
+return {known == 1 and 'ok' or 'none'}`
+
+const revokeAllScript = `
+-- op
+local known = redis.call('HEXISTS', app, 'deleted') == 0 and redis.call('ZCOUNT', ends, now, '+inf') > 0
+if known and redis.call('HGET', app, 'ended_by') ~= ARGV[4] then
+  found(ARGV[4])
+  redis.call('HINCRBY', app, 'epoch', 1)
+  redis.call('HSET', app, 'revoked', now, 'ended_by', ARGV[4])
+end
+tell()
+return {known and 'ok' or 'none'}`
+
+// Revoke ends a token, or all tokens of app if id is "", and tells every
+// gateway. All of an app's are dead by one atomic step (an app without a record
+// gets one for it); then each of them is marked, page by page, for lists and so that it vanishes in the end. Revoking
+// what is revoked tells the gateways again. Errors: [ErrNoToken], after they
+// were told all the same, [ErrInput].
+func (s *Store) Revoke(ctx context.Context, app, id string) error {
+	if err := ValidateApp(app); err != nil {
+		return fmt.Errorf("revoke a token: %w", err)
 	}
-	var all []Token
-	for _, app := range apps {
-		tokens, err := s.listApp(ctx, app)
-		if err != nil {
-			return nil, fmt.Errorf("app %s: %w", app, err)
-		}
-		all = append(all, tokens...)
+	revoke := s.revoke
+	switch {
+	case s.zrpc != nil:
+		revoke = s.zrpc.revoke
+	case id == "":
+		revoke = s.revokeAll
 	}
-	slices.SortFunc(all, func(a, b Token) int {
-		return cmp.Or(cmp.Compare(a.App, b.App), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-	})
-	return all, nil
+	if err := revoke(ctx, app, id); err != nil {
+		return fmt.Errorf("revoke %s: %w", tokenName(app, id), err)
+	}
+	return nil
 }
 
-func (s hashedStore) listApp(ctx context.Context, app string) ([]Token, error) {
-	// Without those that Redis keeps no longer.
-	ids, err := s.rdb.ZRangeByScore(ctx, s.keys.Tokens(app), &redis.ZRangeBy{
-		Min: strconv.FormatInt(time.Now().UnixMilli(), 10), Max: "+inf",
-	}).Result()
-	if err != nil || len(ids) == 0 {
-		return nil, err
+func (s *Store) revoke(ctx context.Context, app, id string) error {
+	if !validID(id) {
+		return ErrNoToken
 	}
-	cmds := make([]*redis.SliceCmd, len(ids))
-	if _, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, id := range ids {
-			cmds[i] = p.HMGet(ctx, s.keys.Token(app, id), "created", "expires", "note", "revoked", "replaced_by")
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	var tokens []Token
-	for i, cmd := range cmds {
-		v := cmd.Val()
-		if v[0] == nil {
-			continue // gone since the index was read
-		}
-		t := Token{App: app, ID: ids[i]}
-		var errs [3]error
-		t.Created, errs[0] = instant(v[0])
-		t.Expires, errs[1] = instant(v[1])
-		t.Revoked, errs[2] = instant(v[3])
-		if err := errors.Join(errs[:]...); err != nil {
-			return nil, fmt.Errorf("token %s: %w", ids[i], err)
-		}
-		t.Note, _ = v[2].(string)
-		t.ReplacedBy, _ = v[4].(string)
-		tokens = append(tokens, t)
-	}
-	return tokens, nil
-}
-
-// milli cuts t to what Redis keeps of it.
-func milli(t time.Time) time.Time { return time.UnixMilli(t.UnixMilli()).UTC() }
-
-// instant reads Unix milliseconds; absent and "0" are the zero time.
-func instant(v any) (time.Time, error) {
-	s, _ := v.(string)
-	if s == "" || s == "0" {
-		return time.Time{}, nil
-	}
-	ms, err := strconv.ParseInt(s, 10, 64)
+	answer, err := s.run(ctx, revokeScript, app, []string{id}, Message{KindRevoked, app, id}, id, s.now().Add(tombstone).UnixMilli())
 	if err != nil {
-		return time.Time{}, errors.New("not a number of milliseconds")
+		return err
 	}
-	return time.UnixMilli(ms).UTC(), nil
+	return answer.refusal()
+}
+
+func (s *Store) revokeAll(ctx context.Context, app, _ string) error {
+	answer, err := s.run(ctx, revokeAllScript, app, nil, Message{Kind: KindRevoked, App: app}, newOp())
+	if err != nil {
+		return err
+	}
+	if err := answer.refusal(); err != nil {
+		return err
+	}
+	if err := s.clean(ctx, app, markDead); err != nil {
+		return fmt.Errorf("all are dead, but not all were marked so: %w", err)
+	}
+	return nil
+}
+
+// tokenName is for errors. What is not an id is left out: it may be a whole
+// token, given by mistake.
+func tokenName(app, id string) string {
+	switch {
+	case id == "":
+		return "the tokens of " + appName(app)
+	case !validID(id):
+		return "a token of " + appName(app)
+	default:
+		return "token " + id + " of " + appName(app)
+	}
 }

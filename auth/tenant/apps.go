@@ -1,0 +1,261 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const createAppScript = `
+-- op, fields and values
+local was = redis.call('HMGET', app, 'created', 'op')
+if was[1] and was[2] ~= ARGV[4] then return {'exists'} end
+if not was[1] then
+  found(ARGV[4])
+  set(app, 5)
+  tell()
+end
+return {'ok', redis.call('HGETALL', app)}`
+
+// CreateApp makes an app's record. Its times and version are ignored, and no
+// status is [Active]. An app that had tokens before keeps them. Errors:
+// [ErrAppExists], [ErrInput].
+func (s *Store) CreateApp(ctx context.Context, a App) (App, error) {
+	if a.Status == "" {
+		a.Status = Active
+	}
+	made, err := s.createApp(ctx, a)
+	if err != nil {
+		return App{}, fmt.Errorf("create %s: %w", appName(a.ID), err)
+	}
+	return made, nil
+}
+
+func (s *Store) createApp(ctx context.Context, a App) (App, error) {
+	if err := firstFault(a.check(), s.own()); err != nil {
+		return App{}, err
+	}
+	fields, err := appFields(a)
+	if err != nil {
+		return App{}, err
+	}
+	if err := s.register(ctx, a.ID); err != nil {
+		return App{}, err
+	}
+	m := Message{Kind: KindChanged, App: a.ID}
+	if a.Status == Suspended {
+		m.Kind = KindRevoked
+	}
+	answer, err := s.run(ctx, createAppScript, a.ID, nil, m, append([]any{newOp()}, fields...)...)
+	if err != nil {
+		return App{}, err
+	}
+	if answer.word == "exists" {
+		return App{}, ErrAppExists
+	}
+	made, _, _, err := readApp(a.ID, answer.record(0))
+	if err != nil {
+		return App{}, err
+	}
+	return made, s.register(ctx, a.ID)
+}
+
+// App reads an app. One that has tokens but no record is active, and may do
+// everything; its Created is zero. Errors: [ErrNoApp], [ErrInput].
+func (s *Store) App(ctx context.Context, id string) (App, error) {
+	if err := ValidateApp(id); err != nil {
+		return App{}, fmt.Errorf("read an app: %w", err)
+	}
+	if s.zrpc != nil {
+		return s.zrpc.app(ctx, id)
+	}
+	found, err := s.readApps(ctx, []string{id})
+	if err != nil {
+		return App{}, fmt.Errorf("read app %s: %w", id, err)
+	}
+	if len(found) == 0 {
+		return App{}, fmt.Errorf("app %s: %w", id, ErrNoApp)
+	}
+	return found[0].App, nil
+}
+
+// appWithLife is an app, and what its tokens depend on.
+type appWithLife struct {
+	App
+	life
+	known bool // has a record
+}
+
+// readApps reads those of the apps that are there, in one round trip to each
+// node.
+func (s *Store) readApps(ctx context.Context, ids []string) ([]appWithLife, error) {
+	now := formatInt(s.now().UnixMilli())
+	records := make([]*redis.MapStringStringCmd, len(ids))
+	tokens := make([]*redis.IntCmd, len(ids))
+	if _, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, id := range ids {
+			records[i] = p.HGetAll(ctx, s.keys.App(id))
+			tokens[i] = p.ZCount(ctx, s.keys.Tokens(id), now, "+inf")
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	apps := make([]appWithLife, 0, len(ids))
+	for i, id := range ids {
+		fields := records[i].Val()
+		a, l, known, err := readApp(id, fields)
+		if err != nil {
+			return nil, err
+		}
+		if known || tokens[i].Val() > 0 && fields["deleted"] == "" {
+			apps = append(apps, appWithLife{a, l, known})
+		}
+	}
+	return apps, nil
+}
+
+// Apps reads a page of apps by their ids, of n at most, from cursor on: "" at
+// first, and then the next of the page before, which is "" at the end. A page
+// may be short, or empty, before that. An app that is there throughout comes
+// exactly once (in the layout gozero: at least once, in no order).
+func (s *Store) Apps(ctx context.Context, cursor string, n int) (page []App, next string, err error) {
+	if s.zrpc != nil {
+		return s.zrpc.apps(ctx, cursor, pageSize(n))
+	}
+	found, next, err := s.pageOfApps(ctx, cursor, pageSize(n))
+	if err != nil {
+		return nil, "", fmt.Errorf("list apps: %w", err)
+	}
+	for _, a := range found {
+		page = append(page, a.App)
+	}
+	return page, next, nil
+}
+
+func (s *Store) pageOfApps(ctx context.Context, cursor string, n int) (page []appWithLife, next string, err error) {
+	ids, err := s.appIDs(ctx, cursor, n)
+	if err != nil || len(ids) == 0 {
+		return nil, "", err
+	}
+	if len(ids) == n {
+		next = ids[n-1]
+	}
+	page, err = s.readApps(ctx, ids)
+	return page, next, err
+}
+
+const changeAppScript = `
+-- op, version, fields and values
+local was = redis.call('HMGET', app, 'created', 'op', 'version', 'deleted')
+if not was[1] and (was[4] or redis.call('ZCOUNT', ends, now, '+inf') == 0) then return {'none'} end
+if was[2] ~= ARGV[4] then
+  if ARGV[5] ~= '' and ARGV[5] ~= (was[3] or '0') then return {'conflict'} end
+  if not found(ARGV[4]) then
+    redis.call('HSET', app, 'updated', now, 'op', ARGV[4])
+    redis.call('HINCRBY', app, 'version', 1)
+  end
+  set(app, 6)
+  tell()
+end
+return {'ok', redis.call('HGETALL', app)}`
+
+// ChangeApp changes an app's record, and makes one for an app that has only
+// tokens. The gateways are told; what is suspended is told as revoked. Errors:
+// [ErrNoApp], [ErrConflict], [ErrInput].
+func (s *Store) ChangeApp(ctx context.Context, id string, c AppChange) (App, error) {
+	changed, err := s.changeApp(ctx, id, c)
+	if err != nil {
+		return App{}, fmt.Errorf("change %s: %w", appName(id), err)
+	}
+	return changed, nil
+}
+
+func (s *Store) changeApp(ctx context.Context, id string, c AppChange) (App, error) {
+	if err := firstFault(ValidateApp(id), c.check(), s.own()); err != nil {
+		return App{}, err
+	}
+	fields, err := c.changedFields()
+	if err != nil {
+		return App{}, err
+	}
+	m := Message{Kind: KindChanged, App: id}
+	if c.Status != nil && *c.Status == Suspended {
+		m.Kind = KindRevoked
+	}
+	answer, err := s.run(ctx, changeAppScript, id, nil, m, append([]any{newOp(), formatInt(c.IfVersion)}, fields...)...)
+	if err != nil {
+		return App{}, err
+	}
+	switch answer.word {
+	case "none":
+		return App{}, ErrNoApp
+	case "conflict":
+		return App{}, ErrConflict
+	}
+	changed, _, _, err := readApp(id, answer.record(0))
+	return changed, err
+}
+
+const deleteAppScript = `
+-- op
+local was = redis.call('HMGET', app, 'created', 'deleted', 'epoch', 'version', 'ended_by')
+if was[2] or was[5] == ARGV[4] then return {'ok'} end
+if not was[1] and redis.call('ZCARD', ends) == 0 then return {'none'} end
+redis.call('DEL', app)
+redis.call('HSET', app, 'deleted', now, 'revoked', now, 'version', was[4] or '0', 'ended_by', ARGV[4],
+  'epoch', integer(tonumber(was[3] or '0') + 1))
+tell()
+return {'ok'}`
+
+const forgetAppScript = `
+if redis.call('HEXISTS', app, 'deleted') == 0 or redis.call('ZCARD', ends) > 0 then return {'kept'} end
+redis.call('DEL', app, ends, ids)
+return {'gone'}`
+
+// DeleteApp deletes an app. One atomic step makes all its tokens dead, and tells
+// the gateways; then their records are removed page by page. An interrupted
+// deletion is taken up by another DeleteApp. An app that is created, or a token
+// that is issued, after the first step begins anew: of the old tokens none comes
+// to life. Errors: [ErrNoApp], [ErrInput].
+func (s *Store) DeleteApp(ctx context.Context, id string) error {
+	if err := s.deleteApp(ctx, id); err != nil {
+		return fmt.Errorf("delete %s: %w", appName(id), err)
+	}
+	return nil
+}
+
+func (s *Store) deleteApp(ctx context.Context, id string) error {
+	if err := firstFault(ValidateApp(id), s.own()); err != nil {
+		return err
+	}
+	answer, err := s.run(ctx, deleteAppScript, id, nil, Message{Kind: KindRevoked, App: id}, newOp())
+	if err != nil {
+		return err
+	}
+	if answer.word == "none" {
+		return ErrNoApp
+	}
+	if err := s.clean(ctx, id, removeDead); err != nil {
+		return fmt.Errorf("its tokens are dead, but not all were removed: %w", err)
+	}
+	if answer, err = s.run(ctx, forgetAppScript, id, nil, Message{}); err != nil || answer.word != "gone" {
+		return err // it has begun anew
+	}
+	if err := s.rdb.ZRem(ctx, s.keys.AppIDs(), id).Err(); err != nil {
+		return err
+	}
+	if begun, err := s.rdb.Exists(ctx, s.keys.App(id)).Result(); err != nil || begun == 0 {
+		return err
+	}
+	return s.register(ctx, id)
+}
+
+// appName is for errors. What is not an id is left out: it may be anything.
+func appName(id string) string {
+	if AppFault(id) != "" {
+		return "an app"
+	}
+	return "app " + id
+}

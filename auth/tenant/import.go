@@ -1,0 +1,225 @@
+package tenant
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// What a record is compared by, and put in by: fields and values. The answer is
+// created, replaced, same, or another, which was there and stays.
+const importing = `
+local function import(key, dry, existing, version, from, store)
+  local was = redis.call('HGET', key, 'created')
+  local same = was
+  for i = from, #ARGV, 2 do
+    same = same and (redis.call('HGET', key, ARGV[i]) or '') == ARGV[i+1]
+  end
+  if same then return 'same' end
+  if was and existing ~= 'replace' then return 'another' end
+  if dry == '1' then return was and 'replaced' or 'created' end
+  set(key, from)
+  local last = redis.call('HGET', key, 'version') or '0'
+  if was and tonumber(last) >= tonumber(version) then version = integer(tonumber(last) + 1) end
+  if version ~= '0' then redis.call('HSET', key, 'version', version) end
+  store()
+  return was and 'replaced' or 'created'
+end
+`
+
+const importAppScript = importing + `
+-- dry, existing, version, updated, fields and values
+return {import(app, ARGV[4], ARGV[5], ARGV[6], 8, function()
+  redis.call('HDEL', app, 'deleted', 'op')
+  redis.call('HSET', app, 'updated', ARGV[7])
+  tell()
+end)}`
+
+const importTokenScript = importing + `
+-- dry, existing, version, id, end, last use, most, message for what stays valid, hash and other fields and values
+local key = KEYS[4]
+local was = redis.call('HMGET', key, 'created', 'hash')
+if not was[1] and redis.call('ZCARD', ids) >= tonumber(ARGV[10]) then return {'many'} end
+if was[2] == ARGV[13] and ARGV[15] == '' then message = ARGV[11] end
+return {import(key, ARGV[4], ARGV[5], ARGV[6], 12, function()
+  redis.call('HDEL', app, 'deleted')
+  redis.call('HSET', key, 'epoch', integer(epoch()))
+  if ARGV[9] ~= '' then redis.call('HSET', key, 'last_used', ARGV[9]) end
+  keep(key, ARGV[7], ARGV[8])
+  prune()
+  tell()
+end)}`
+
+// Import puts a record in, as it is, and tells the gateways. A token that has
+// vanished by now is [Kept]. The token of an app that was deleted, or whose
+// tokens were all revoked, lives if the record says so. Errors: [ErrExists],
+// [ErrTooMany], [ErrInput], [ErrLayout].
+func (s *Store) Import(ctx context.Context, r Record, o ImportOptions) (ImportResult, error) {
+	if err := firstFault(r.check(), s.own()); err != nil {
+		return "", fmt.Errorf("import: %w", err)
+	}
+	var result ImportResult
+	var err error
+	if r.App != nil {
+		result, err = s.importApp(ctx, *r.App, o)
+		err = wrapped(err, "import app "+r.App.ID)
+	} else {
+		result, err = s.importToken(ctx, *r.Token, o)
+		err = wrapped(err, "import "+tokenName(r.Token.App, r.Token.ID))
+	}
+	return result, err
+}
+
+func wrapped(err error, what string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func (s *Store) importApp(ctx context.Context, a App, o ImportOptions) (ImportResult, error) {
+	fields, err := appFields(a)
+	if err != nil {
+		return "", err
+	}
+	m := Message{Kind: KindChanged, App: a.ID}
+	if a.Status == Suspended {
+		m.Kind = KindRevoked
+	}
+	args := append(o.arguments(a.Version), formatInstant(a.Updated))
+	args = append(append(args, "created", formatInstant(a.Created)), fields...)
+	return s.importRecord(ctx, a.ID, o, func() (answer, error) { return s.run(ctx, importAppScript, a.ID, nil, m, args...) })
+}
+
+func (s *Store) importToken(ctx context.Context, r TokenRecord, o ImportOptions) (ImportResult, error) {
+	vanishes, ok := r.vanishes()
+	if ok && !vanishes.After(s.now()) {
+		return Kept, nil
+	}
+	end := "+inf"
+	if ok {
+		end = formatInstant(vanishes)
+	}
+	fields, err := terms(r.Scopes, r.Networks, r.Limits, r.Note)
+	if err != nil {
+		return "", err
+	}
+	expires := formatInstant(r.Expires)
+	if expires == "" {
+		expires = "0"
+	}
+	args := append(o.arguments(r.Version), r.ID, end, formatInstant(r.LastUsed), MaxTokens, Message{KindChanged, r.App, r.ID}.String(),
+		"hash", r.Hash, "revoked", formatInstant(r.Revoked), "created", formatInstant(r.Created), "expires", expires,
+		"replaced_by", r.ReplacedBy)
+	args = append(args, fields...)
+	// Unless the script finds that the secret is the same, and valid still.
+	m := Message{KindRevoked, r.App, r.ID}
+	return s.importRecord(ctx, r.App, o, func() (answer, error) {
+		return s.run(ctx, importTokenScript, r.App, []string{r.ID}, m, args...)
+	})
+}
+
+// arguments are those that both scripts begin with.
+func (o ImportOptions) arguments(version int64) []any {
+	dry, existing := "", ""
+	if o.DryRun {
+		dry = "1"
+	}
+	if o.Existing == ExistingReplace {
+		existing = "replace"
+	}
+	return []any{dry, existing, version}
+}
+
+// vanishes is when a token is kept until; false: for ever.
+func (r TokenRecord) vanishes() (at time.Time, ok bool) {
+	if !r.Expires.IsZero() {
+		at = r.Expires.Add(24 * time.Hour)
+	}
+	if !r.Revoked.IsZero() {
+		if end := r.Revoked.Add(tombstone); at.IsZero() || end.Before(at) {
+			at = end
+		}
+	}
+	return at, !at.IsZero()
+}
+
+func (s *Store) importRecord(ctx context.Context, app string, o ImportOptions, run func() (answer, error)) (ImportResult, error) {
+	if !o.DryRun {
+		if err := s.register(ctx, app); err != nil {
+			return "", err
+		}
+	}
+	answer, err := run()
+	if err != nil {
+		return "", err
+	}
+	switch answer.word {
+	case "same":
+		return Kept, nil
+	case "another":
+		if o.Existing == ExistingFail {
+			return "", ErrExists
+		}
+		return Kept, nil
+	case "many":
+		return "", ErrTooMany
+	}
+	if o.DryRun {
+		return ImportResult(answer.word), nil
+	}
+	return ImportResult(answer.word), s.register(ctx, app)
+}
+
+// ImportSummary counts what became of imported records.
+type ImportSummary struct{ Created, Replaced, Kept int }
+
+func (s *ImportSummary) count(r ImportResult) {
+	switch r {
+	case Created:
+		s.Created++
+	case Replaced:
+		s.Replaced++
+	case Kept:
+		s.Kept++
+	}
+}
+
+// ImportLines imports newline-delimited records, as [Export] gives them: one a
+// line, empty lines apart. It ends at the first that cannot be taken, with an
+// error that names the line; those before it stay imported, and the same lines
+// imported again are kept. Errors: those of Import, and r's.
+func (s *Store) ImportLines(ctx context.Context, r io.Reader, o ImportOptions) (ImportSummary, error) {
+	var sum ImportSummary
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 64<<10), MaxRecord)
+	n := 0
+	for lines.Scan() {
+		n++
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		var record Record
+		err := json.Unmarshal(lines.Bytes(), &record)
+		if err != nil {
+			if !errors.Is(err, ErrInput) {
+				err = malformedRecord(err)
+			}
+			return sum, fmt.Errorf("line %d: %w", n, err)
+		}
+		result, err := s.Import(ctx, record, o)
+		if err != nil {
+			return sum, fmt.Errorf("line %d: %w", n, err)
+		}
+		sum.count(result)
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return sum, fmt.Errorf("line %d: %w", n+1, &InputError{"", fmt.Sprintf("the line is longer than %d bytes", MaxRecord)})
+	}
+	return sum, lines.Err()
+}
