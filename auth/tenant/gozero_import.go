@@ -104,10 +104,10 @@ func (s *Store) importPlain(ctx context.Context, app, text string, dry bool) (re
 	flag := ""
 	if dry {
 		flag = "1"
-	} else if err := s.register(ctx, app); err != nil {
+	} else if err := errors.Join(s.noteImported(ctx), s.register(ctx, app)); err != nil {
 		return "", nil, err
 	}
-	answer, err := s.run(ctx, importPlainScript, app, []string{ImportedID}, Message{KindRevoked, app, ImportedID},
+	answer, err := s.run(ctx, importPlainScript, app, []string{ImportedID}, Message{KindReplaced, app, ImportedID},
 		ImportedID, hex.EncodeToString(token.hash[:]), MaxTokens, newOp(), flag)
 	if err != nil {
 		return "", nil, err

@@ -118,7 +118,12 @@ func (s *Store) importToken(ctx context.Context, r TokenRecord, o ImportOptions)
 		"replaced_by", r.ReplacedBy)
 	args = append(args, fields...)
 	// Unless the script finds that the secret is the same, and valid still.
-	m := Message{KindRevoked, r.App, r.ID}
+	m := Message{KindReplaced, r.App, r.ID}
+	if r.ID == ImportedID && !o.DryRun {
+		if err := s.noteImported(ctx); err != nil {
+			return "", err
+		}
+	}
 	return s.importRecord(ctx, r.App, o, func() (answer, error) {
 		return s.run(ctx, importTokenScript, r.App, []string{r.ID}, m, args...)
 	})

@@ -17,6 +17,10 @@ import "github.com/rpcgate/rpcgate/config"
 //	<prefix>:apps                set: app ids of older versions, until they are adopted
 //	<prefix>:audit               stream: what operators did of late, as package admin has it
 //	<prefix>:revocations         channel, for the gozero layout too
+//	<prefix>:imported            hash: since when there are tokens from zRPC
+//	<prefix>:nodes               sorted set: gateways, by the Unix milliseconds of their last sign of life
+//	<prefix>:questions           channel: what operators ask all gateways
+//	<prefix>:answers:<nonce>     list: what they say to one question
 type Keys struct{ prefix string }
 
 // KeysOf are the keys that cfg names.

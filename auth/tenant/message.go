@@ -10,6 +10,8 @@ type Message struct{ Kind, App, ID string }
 const (
 	// KindRevoked: the credential is not valid any more.
 	KindRevoked = "revoked"
+	// KindReplaced: it is not, but what has its id now may be.
+	KindReplaced = "replaced"
 	// KindChanged: the credential is valid, but what is remembered of it is old.
 	KindChanged = "changed"
 )
@@ -35,5 +37,5 @@ func ParseMessage(text string) (Message, bool) {
 	} else if !validID(m.ID) {
 		return Message{}, false
 	}
-	return m, (m.Kind == KindRevoked || m.Kind == KindChanged) && AppFault(m.App) == ""
+	return m, (m.Kind == KindRevoked || m.Kind == KindReplaced || m.Kind == KindChanged) && AppFault(m.App) == ""
 }
