@@ -32,9 +32,9 @@ type Limits struct {
 	// Calls in flight, in each gateway; streams count; 0: as many as come.
 	Concurrency int `yaml:"concurrency" json:"concurrency,omitzero" default:"0" max:"1000000000"`
 	// Calls in a day, by UTC, over all gateways together; 0: as many as come.
-	Daily int `yaml:"daily" json:"daily,omitzero" default:"0"`
+	Daily int `yaml:"daily" json:"daily,omitzero" default:"0" max:"1000000000000"`
 	// Calls in a calendar month, by UTC, over all gateways together; 0: as many as come.
-	Monthly int `yaml:"monthly" json:"monthly,omitzero" default:"0"`
+	Monthly int `yaml:"monthly" json:"monthly,omitzero" default:"0" max:"1000000000000"`
 	// How large a request body, or one message of a stream, may be; 0: as large as the listener allows.
 	MaxBody Size `yaml:"max_body" json:"max_body,omitzero" default:"0" max:"1GiB"`
 	// Streams in flight, in each gateway; 0: as many as come.

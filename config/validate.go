@@ -85,6 +85,7 @@ func (v *validator) config(c *Config) {
 	v.metrics(&c.Metrics)
 	v.backends(c)
 	v.routes(c)
+	v.limiting(c)
 }
 
 // tags checks each value against its enum, min and max.

@@ -12,7 +12,8 @@ const maxLastGood = 1 << 30
 func (r *Route) setsPolicy() bool {
 	return r.Auth != "" || r.Timeout != 0 || r.LogBodies || r.Forms || !r.Headers.IsZero() ||
 		r.Idempotent || r.IdempotencyKey || r.MaxAttempts != 0 || r.Priority != "" ||
-		r.Fallback != nil || r.Outcome != nil || r.To != "" || r.FanOut != nil || len(r.Canary) > 0
+		r.Fallback != nil || r.Outcome != nil || r.To != "" || r.FanOut != nil || len(r.Canary) > 0 ||
+		!r.Limits.IsZero()
 }
 
 // routePolicies checks what a route says of calls that fail, or of where they go.
@@ -37,6 +38,7 @@ func (v *validator) routePolicies(c *Config, r *Route, section string) {
 		}
 	}
 	v.canaries(r.Canary, section+".canary")
+	v.limits(c, &r.Limits, section+".limits")
 }
 
 func (v *validator) fallback(c *Config, r *Route, route string) {

@@ -31,6 +31,8 @@ func (c *Config) Warnings(now time.Time) Faults {
 	v.insecure(c.Etcd.TLS, "etcd.tls")
 	v.warnDiscovery(c)
 	v.warnOverload(&c.Overload, "overload")
+	v.warnLimits(&c.Limits.App, "limits.app")
+	v.warnLimits(&c.Limits.Token, "limits.token")
 	for i := range c.Backends {
 		b, section := &c.Backends[i], indexPath("backends", i)
 		v.insecure(b.TLS, section+".tls")
@@ -47,6 +49,7 @@ func (c *Config) Warnings(now time.Time) Faults {
 		if c.Routes[i].LogBodies {
 			v.fault(indexPath("routes", i)+".log_bodies", "bodies in the log may hold personal data")
 		}
+		v.warnLimits(&c.Routes[i].Limits, indexPath("routes", i)+".limits")
 		v.warnRoutePolicies(c, &c.Routes[i], indexPath("routes", i))
 	}
 	return v.faults.sorted()
