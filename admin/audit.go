@@ -1,11 +1,11 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	codepb "google.golang.org/genproto/googleapis/rpc/code"
@@ -40,7 +40,11 @@ type line struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
+// maxMethod bounds what was asked for, which may be a path of any length.
+const maxMethod = 256
+
 func (e Entry) line() line {
+	e.Method = strings.ToValidUTF8(e.Method[:min(len(e.Method), maxMethod)], "")
 	return line{e.Time.UTC(), e.Operator.Name, e.Operator.From, e.Method, e.App, e.TokenID, e.Fields, e.Result, e.Reason}
 }
 
@@ -76,8 +80,6 @@ func (e Entry) with(err error) Entry {
 type Audit struct {
 	file string // empty: the log
 	log  *slog.Logger
-	// also takes what was done, beside the log; nil: nobody.
-	also func(context.Context, Entry)
 }
 
 // NewAudit makes the log of a file, or of log if the name is empty. The file is

@@ -101,6 +101,7 @@ func Files() []protoreflect.FileDescriptor {
 	return []protoreflect.FileDescriptor{
 		adminpb.File_rpcgate_admin_v1_apps_proto, adminpb.File_rpcgate_admin_v1_tokens_proto,
 		adminpb.File_rpcgate_admin_v1_transfer_proto, adminpb.File_rpcgate_admin_v1_usage_proto,
+		adminpb.File_rpcgate_admin_v1_audit_proto,
 	}
 }
 

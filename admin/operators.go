@@ -171,6 +171,6 @@ func (o *Operators) refuse(by Operator, r Request, err error) error {
 func (o *Operators) Name(ctx context.Context) string { return OperatorOf(ctx).Name }
 
 // Served notes what became of a change that was not made by a service.
-func (o *Operators) Served(ctx context.Context, method string, fields []string, err error) {
-	o.audit.Write(Entry{Operator: OperatorOf(ctx), Method: method, Fields: fields}.with(err))
+func (o *Operators) Served(ctx context.Context, method string, err error) {
+	o.audit.Write(Entry{Operator: OperatorOf(ctx), Method: method}.with(err))
 }

@@ -149,23 +149,6 @@ func (s tokenService) RevokeTokens(ctx context.Context, r *adminpb.RevokeTokensR
 	return &emptypb.Empty{}, s.Store.Revoke(ctx, r.GetApp(), "")
 }
 
-func (s tokenService) VerifyToken(ctx context.Context, r *adminpb.VerifyTokenRequest) (*adminpb.VerifyTokenResponse, error) {
-	if r.GetFrom() != "" {
-		if _, err := netip.ParseAddr(r.GetFrom()); err != nil {
-			return nil, badField("from", "from is no IP address")
-		}
-	}
-	v, err := s.Verify(ctx, r.GetApp(), r.GetToken(), r.GetFrom())
-	if err != nil {
-		return nil, err
-	}
-	out := &adminpb.VerifyTokenResponse{App: r.GetApp(), Id: v.ID, Valid: v.Valid, Reason: v.Reason}
-	for _, a := range v.Answers {
-		out.Nodes = append(out.Nodes, &adminpb.VerifyTokenResponse_Node{Node: a.Node, Valid: a.Valid, Reason: a.Reason, Missing: a.Missing})
-	}
-	return out, nil
-}
-
 func tokenTo(t tenant.Token) *adminpb.Token {
 	out := &adminpb.Token{
 		App: t.App, Id: t.ID, Note: t.Note, Created: timeTo(t.Created), Expires: timeTo(t.Expires), Revoked: timeTo(t.Revoked),

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/rpcgate/rpcgate/config"
@@ -177,6 +178,39 @@ func (g *Gateway) operated(reads bool, next http.HandlerFunc) http.HandlerFunc {
 			writeAdminError(w, failure.HTTPStatus(), failure.Message)
 			return
 		}
-		next(w, r.WithContext(ctx))
+		if reads {
+			next(w, r.WithContext(ctx))
+			return
+		}
+		answer := &answerCode{ResponseWriter: w, code: http.StatusOK}
+		next(answer, r.WithContext(ctx))
+		g.operators.Served(ctx, ask, answer.err())
+	}
+}
+
+// answerCode remembers how a request was answered.
+type answerCode struct {
+	http.ResponseWriter
+	code int
+}
+
+func (a *answerCode) WriteHeader(code int) {
+	a.code = code
+	a.ResponseWriter.WriteHeader(code)
+}
+
+// err is the answer as a status, nil of a success.
+func (a *answerCode) err() error {
+	switch {
+	case a.code < http.StatusBadRequest:
+		return nil
+	case a.code == http.StatusNotFound:
+		return status.Error(codes.NotFound, "")
+	case a.code == http.StatusConflict:
+		return status.Error(codes.ResourceExhausted, "")
+	case a.code < http.StatusInternalServerError:
+		return status.Error(codes.InvalidArgument, "")
+	default:
+		return status.Error(codes.Internal, "")
 	}
 }

@@ -29,10 +29,14 @@ auth/tenant       <- auth/scope config
                      # records in Redis and what changes them; who presents a credential is not its business
 auth              <- auth/scope auth/tenant config credcache
                      # credentials and tokens; who may call is not where it goes
-limits            <- config
+limits/keyed      <-
+                     # a table for any keys and values
+limits            <- config limits/keyed
                      # pure decisions: which call goes on; it knows no route, no backend, no clock
 limits/shared     <- auth/tenant config limits
                      # what gateways share by Redis; what is decided of it is limits'
+usage             <- auth/tenant config limits/keyed
+                     # what apps use, counted; no call is refused for it, so it knows no limit, and of a credential the app alone
 limits/load       <-
                      # measures this process; what is made of it is not its business
 routes/template   <-
@@ -61,15 +65,15 @@ rpcproxy          <- config discovery limits rpcproxy/balancer rpcproxy/breaker 
                      # messages stay bytes: no routes, no transcode; the exchange it pumps is an interface of its own
 admin/adminpb     <-
                      # generated
-admin             <- admin/adminpb auth/tenant config limits usage
+admin             <- admin/adminpb auth auth/tenant config limits usage
                      # what operators do; what serves it, and by which protocol, is not its business
-telemetry         <- config
+telemetry         <- config limits/keyed
                      # rooms take a Registerer and a Logger, never telemetry
 gateway/wire      <-
                      # framing and protocol texts are readers, writers and bytes
-gateway           <- auth auth/scope config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode
+gateway           <- auth auth/scope config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode usage
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
-cmd/gateway       <- auth auth/tenant config config/gozero discovery examples/shop/shopserver gateway gateway/wire limits/shared openapi routes rpcproxy rpcproxy/balancer telemetry
+cmd/gateway       <- auth auth/tenant config config/gozero discovery examples/shop/shopserver gateway gateway/wire limits/shared openapi routes rpcproxy rpcproxy/balancer telemetry usage
                      # wires everything; the shop is there for 'gateway demo'
 
 examples/shop/shoppb     <-

@@ -712,8 +712,13 @@ type VerifyTokenRequest struct {
 	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
 	// The token with its secret. It is logged nowhere.
 	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
-	// Where the call would come from; empty: an address that no rule is about.
-	From          string `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// The public part, in place of the token: that the secret is the right one is
+	// taken for granted.
+	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	// Where the call would come from; empty: from where it may.
+	From string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	// Ask each gateway, too.
+	AllNodes      bool `protobuf:"varint,5,opt,name=all_nodes,json=allNodes,proto3" json:"all_nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -762,6 +767,13 @@ func (x *VerifyTokenRequest) GetToken() string {
 	return ""
 }
 
+func (x *VerifyTokenRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 func (x *VerifyTokenRequest) GetFrom() string {
 	if x != nil {
 		return x.From
@@ -769,15 +781,22 @@ func (x *VerifyTokenRequest) GetFrom() string {
 	return ""
 }
 
+func (x *VerifyTokenRequest) GetAllNodes() bool {
+	if x != nil {
+		return x.AllNodes
+	}
+	return false
+}
+
 type VerifyTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The app and the public part of the token.
-	App string `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	Id  string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	// What Redis holds of it says that it is good.
+	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	// The public part of the token; empty: it has none.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// Whether it is good by what Redis holds.
 	Valid bool `protobuf:"varint,3,opt,name=valid,proto3" json:"valid,omitempty"`
-	// The error reason that callers would be told; empty: none.
-	Reason        string                      `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// As those of nodes.
+	Verdict       string                      `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	Nodes         []*VerifyTokenResponse_Node `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -834,9 +853,9 @@ func (x *VerifyTokenResponse) GetValid() bool {
 	return false
 }
 
-func (x *VerifyTokenResponse) GetReason() string {
+func (x *VerifyTokenResponse) GetVerdict() string {
 	if x != nil {
-		return x.Reason
+		return x.Verdict
 	}
 	return ""
 }
@@ -848,17 +867,21 @@ func (x *VerifyTokenResponse) GetNodes() []*VerifyTokenResponse_Node {
 	return nil
 }
 
-// How one gateway answers for the credential.
+// What one gateway makes of the credential.
 type VerifyTokenResponse_Node struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The gateway's name.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// Whether it would take a call.
 	Valid bool `protobuf:"varint,2,opt,name=valid,proto3" json:"valid,omitempty"`
-	// The error reason that its caller would be told; empty: none.
-	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// It did not answer in time.
-	Missing       bool `protobuf:"varint,4,opt,name=missing,proto3" json:"missing,omitempty"`
+	// valid, unknown (a wrong secret, too), revoked, expired, suspended,
+	// source_not_allowed, or unavailable: it cannot ask Redis and remembers
+	// nothing. Empty: it did not answer.
+	Verdict string `protobuf:"bytes,3,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// It remembered the credential, and did not ask Redis.
+	Cached bool `protobuf:"varint,4,opt,name=cached,proto3" json:"cached,omitempty"`
+	// It runs, by its last sign of life, and did not answer in time.
+	Missing       bool `protobuf:"varint,5,opt,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -907,11 +930,18 @@ func (x *VerifyTokenResponse_Node) GetValid() bool {
 	return false
 }
 
-func (x *VerifyTokenResponse_Node) GetReason() string {
+func (x *VerifyTokenResponse_Node) GetVerdict() string {
 	if x != nil {
-		return x.Reason
+		return x.Verdict
 	}
 	return ""
+}
+
+func (x *VerifyTokenResponse_Node) GetCached() bool {
+	if x != nil {
+		return x.Cached
+	}
+	return false
 }
 
 func (x *VerifyTokenResponse_Node) GetMissing() bool {
@@ -976,22 +1006,25 @@ const file_rpcgate_admin_v1_tokens_proto_rawDesc = "" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"'\n" +
 	"\x13RevokeTokensRequest\x12\x10\n" +
-	"\x03app\x18\x01 \x01(\tR\x03app\"P\n" +
+	"\x03app\x18\x01 \x01(\tR\x03app\"}\n" +
 	"\x12VerifyTokenRequest\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\tR\x05token\x12\x12\n" +
-	"\x04from\x18\x03 \x01(\tR\x04from\"\x8b\x02\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\tR\x04from\x12\x1b\n" +
+	"\tall_nodes\x18\x05 \x01(\bR\ballNodes\"\xa7\x02\n" +
 	"\x13VerifyTokenResponse\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
-	"\x05valid\x18\x03 \x01(\bR\x05valid\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\x12@\n" +
-	"\x05nodes\x18\x05 \x03(\v2*.rpcgate.admin.v1.VerifyTokenResponse.NodeR\x05nodes\x1ab\n" +
+	"\x05valid\x18\x03 \x01(\bR\x05valid\x12\x18\n" +
+	"\averdict\x18\x04 \x01(\tR\averdict\x12@\n" +
+	"\x05nodes\x18\x05 \x03(\v2*.rpcgate.admin.v1.VerifyTokenResponse.NodeR\x05nodes\x1a|\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
-	"\x05valid\x18\x02 \x01(\bR\x05valid\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\amissing\x18\x04 \x01(\bR\amissing2\xa7\b\n" +
+	"\x05valid\x18\x02 \x01(\bR\x05valid\x12\x18\n" +
+	"\averdict\x18\x03 \x01(\tR\averdict\x12\x16\n" +
+	"\x06cached\x18\x04 \x01(\bR\x06cached\x12\x18\n" +
+	"\amissing\x18\x05 \x01(\bR\amissing2\xa7\b\n" +
 	"\fTokenService\x12x\n" +
 	"\n" +
 	"IssueToken\x12#.rpcgate.admin.v1.IssueTokenRequest\x1a\x1d.rpcgate.admin.v1.IssuedToken\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/admin/v1/apps/{app}/tokens\x12s\n" +

@@ -55,8 +55,8 @@ type TokenServiceClient interface {
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// RevokeTokens makes all tokens of an app invalid, in one step.
 	RevokeTokens(ctx context.Context, in *RevokeTokensRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// VerifyToken tells what the gateways make of a credential: each of those that
-	// are running is asked.
+	// VerifyToken tells what becomes of a credential by what Redis holds and, if
+	// asked to, at each of the gateways that are running.
 	VerifyToken(ctx context.Context, in *VerifyTokenRequest, opts ...grpc.CallOption) (*VerifyTokenResponse, error)
 }
 
@@ -173,8 +173,8 @@ type TokenServiceServer interface {
 	RevokeToken(context.Context, *RevokeTokenRequest) (*emptypb.Empty, error)
 	// RevokeTokens makes all tokens of an app invalid, in one step.
 	RevokeTokens(context.Context, *RevokeTokensRequest) (*emptypb.Empty, error)
-	// VerifyToken tells what the gateways make of a credential: each of those that
-	// are running is asked.
+	// VerifyToken tells what becomes of a credential by what Redis holds and, if
+	// asked to, at each of the gateways that are running.
 	VerifyToken(context.Context, *VerifyTokenRequest) (*VerifyTokenResponse, error)
 	mustEmbedUnimplementedTokenServiceServer()
 }

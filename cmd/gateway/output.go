@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -65,6 +66,35 @@ func printTable(w io.Writer, header []string, rows [][]string) error {
 		}
 	}
 	return tw.Flush()
+}
+
+// printFields writes names and values, a line each; those without a value are
+// left out.
+func printFields(w io.Writer, fields [][2]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range fields {
+		if f[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(tw, "%s:\t%s\n", f[0], printable(f[1])); err != nil {
+			return err
+		}
+	}
+	return tw.Flush()
+}
+
+// isTerminal tells whether whoever reads from r is asked at a terminal.
+func isTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err == nil && !os.SameFile(info, null)
 }
 
 // printable keeps a cell on its line and in its column, and the terminal as it

@@ -71,7 +71,7 @@ in the wrong way; 130 when a second SIGINT or SIGTERM ended it at once.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	},
-		newServe(takeLogs), newDemo(takeLogs), newCheck(), newRoutes(takeLogs), newOpenAPI(takeLogs), newToken(), newImport(), newBackends(), newBreaker(), newHealth(), newVersion())
+		newServe(takeLogs), newDemo(takeLogs), newCheck(), newRoutes(takeLogs), newOpenAPI(takeLogs), newApp(), newToken(), newUsage(), newAudit(), newOperator(), newImport(), newBackends(), newBreaker(), newHealth(), newVersion())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.Version = buildText()
 	root.SetVersionTemplate("{{.Version}}\n")

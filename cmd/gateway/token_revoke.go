@@ -2,18 +2,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
 
-	"github.com/rpcgate/rpcgate/auth/tenant"
+	"github.com/rpcgate/rpcgate/admin/adminpb"
 )
 
 func newTokenRevoke() *cobra.Command {
-	var store storeFlags
+	var where apiFlags
 	var app, id string
-	var all bool
+	var all, yes bool
 	cmd := &cobra.Command{
 		Use:   "revoke",
 		Short: "Make a token, or all of an app's, invalid at once",
@@ -24,11 +24,12 @@ A revoked token stays listed, as revoked, for 30 days.`,
   gateway token revoke --app acme --all -c gateway.yaml`,
 		Args: noArgs,
 	}
-	store.add(cmd)
+	where.add(cmd)
 	format := outputFlag(cmd)
 	cmd.Flags().StringVar(&app, "app", "", "the token's `APP` (needed)")
 	cmd.Flags().StringVar(&id, "id", "", "the token's `ID`, as list shows it")
-	cmd.Flags().BoolVar(&all, "all", false, "all tokens of the app")
+	cmd.Flags().BoolVar(&all, "all", false, "all tokens of the app; at a terminal, with --yes")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it, though it cannot be undone")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := needApp(app); err != nil {
 			return err
@@ -39,10 +40,22 @@ A revoked token stays listed, as revoked, for 30 days.`,
 		case id != "" && all:
 			return usagef("give --id or --all, not both")
 		}
-		return store.with(cmd.Context(), func(ctx context.Context, s *tenant.Store) error {
-			err := s.Revoke(ctx, app, id)
+		if all {
+			if err := needYes(cmd, yes, "this ends all tokens of app "+app); err != nil {
+				return err
+			}
+		}
+		return where.with(cmd.Context(), func(ctx context.Context, a api) error {
+			ctx, cancel := limited(ctx)
+			defer cancel()
+			var err error
+			if all {
+				_, err = a.tokens.RevokeTokens(ctx, &adminpb.RevokeTokensRequest{App: app})
+			} else {
+				_, err = a.tokens.RevokeToken(ctx, &adminpb.RevokeTokenRequest{App: app, Id: id})
+			}
 			switch {
-			case all && errors.Is(err, tenant.ErrNoToken):
+			case all && isCode(err, codes.NotFound):
 				return fmt.Errorf("app %s has no tokens", app)
 			case err != nil:
 				return err

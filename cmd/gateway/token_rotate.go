@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/rpcgate/rpcgate/auth/tenant"
+	"github.com/rpcgate/rpcgate/admin/adminpb"
 )
 
 func newTokenRotate() *cobra.Command {
-	var store storeFlags
+	var where apiFlags
 	var app, id string
 	var grace time.Duration
 	cmd := &cobra.Command{
@@ -23,7 +24,7 @@ over; with --grace 0s it is revoked at once.`,
 		Example: `  gateway token rotate --app acme --id k7wq2mz4ntd3x5pb --grace 24h --redis 127.0.0.1:6379`,
 		Args:    noArgs,
 	}
-	store.add(cmd)
+	where.add(cmd)
 	format := outputFlag(cmd)
 	cmd.Flags().StringVar(&app, "app", "", "the token's `APP` (needed)")
 	cmd.Flags().StringVar(&id, "id", "", "the old token's `ID`, as list shows it (needed)")
@@ -38,8 +39,10 @@ over; with --grace 0s it is revoked at once.`,
 		if err := notNegative("grace", grace); err != nil {
 			return err
 		}
-		return store.with(cmd.Context(), func(ctx context.Context, s *tenant.Store) error {
-			issued, err := s.Rotate(ctx, app, id, grace)
+		return where.with(cmd.Context(), func(ctx context.Context, a api) error {
+			ctx, cancel := limited(ctx)
+			defer cancel()
+			issued, err := a.tokens.RotateToken(ctx, &adminpb.RotateTokenRequest{App: app, Id: id, Grace: durationpb.New(grace)})
 			if err != nil {
 				return err
 			}
