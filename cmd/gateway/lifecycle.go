@@ -31,6 +31,9 @@ func serveConfig(ctx context.Context, cfg *config.Config, file string, log *slog
 	if p.limiter != nil {
 		deps.Limiter = p.limiter
 	}
+	if err := p.wireAdmin(&deps); err != nil {
+		return err
+	}
 	gw, err := gateway.New(cfg, deps)
 	if err != nil {
 		return err
