@@ -50,6 +50,9 @@ func readBody(w http.ResponseWriter, r *http.Request, dst []byte, limit int64, a
 	if dst, err = compression.Decompress(dst, *packed); err != nil {
 		return dst, bodyFailure(r, err, compression)
 	}
+	if int64(len(dst)) > limit { // the decompressor's own is that of the listener
+		return dst, errBodyTooLarge
+	}
 	return dst, nil
 }
 

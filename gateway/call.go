@@ -43,6 +43,7 @@ type Call struct {
 	out     dispatched       // dispatch and what is in it; its begun: SendHeader
 	traffic traffic          // the Exchange methods
 	ticket  limits.Ticket    // enter, admit
+	bound   bounded          // bound
 	turns   *turns           // enter; nil: nothing waits
 	limited limited          // limit
 }
@@ -101,8 +102,9 @@ func (c *Call) RecvMsg() (msg mem.BufferSlice, err error) {
 		if c.Route.LogBodies {
 			c.traffic.keep(&c.traffic.request, msg)
 		}
+		return msg, nil
 	}
-	return msg, err
+	return msg, c.overBody(err)
 }
 
 // SendHeader passes the backend's header on to the caller, as the route's rules

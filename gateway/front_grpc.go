@@ -120,6 +120,10 @@ func (p *grpcPeer) asked() (verb, method string) { return "", p.method }
 
 func (p *grpcPeer) recvMsg() (mem.BufferSlice, error) {
 	err := p.stream.RecvMsg(&p.in)
+	if most := p.call.bound.maxBody; err == nil && most > 0 && int64(p.in.Data.Len()) > most {
+		p.in.Free()
+		return nil, errBodyTooLarge
+	}
 	if p.call.Route.ClientStreams {
 		if err != nil {
 			return nil, err

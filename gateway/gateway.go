@@ -23,6 +23,7 @@ import (
 type Deps struct {
 	Verifier   Verifier                     // may be nil when every route is auth: none
 	Limiter    Limiter                      // keeps rates and quotas; nil: there are none
+	Usage      Usage                        // keeps what apps use; nil: nobody does
 	Backends   map[string]*rpcproxy.Backend // by name, one for each in the config
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -38,7 +39,10 @@ type Gateway struct {
 	cfg      *config.Config
 	log      *slog.Logger
 	verifier Verifier
-	guesses  *limits.Guesses   // nil: guesses are not bounded
+	guesses  *limits.Guesses // nil: guesses are not bounded
+	bounds   *bounder
+	usage    Usage // nil: none is kept
+	apps     *telemetry.Apps
 	store    func() StoreState // nil: none
 	begin    generation        // what Run begins with
 
@@ -70,6 +74,9 @@ func New(cfg *config.Config, d Deps) (*Gateway, error) {
 		cfg: cfg, log: d.Logger, verifier: d.Verifier, store: d.Store, operators: d.Operators, begin: generation{cfg: cfg, backends: d.Backends},
 		calls:        telemetry.NewCalls(d.Registerer),
 		guesses:      limits.NewGuesses(cfg.Auth.Guessing),
+		bounds:       newBounder(cfg.Limits, d.Registerer),
+		usage:        d.Usage,
+		apps:         telemetry.NewApps(d.Registerer, cfg.Metrics),
 		authOutcomes: telemetry.NewAuth(d.Registerer),
 		accessLog:    telemetry.NewAccessLog(d.Logger, cfg.Log),
 		shedder:      newShedder(cfg.Overload, d.Registerer),
@@ -144,6 +151,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	measured, stop := context.WithCancel(background)
 	var measuring sync.WaitGroup
 	measuring.Go(func() { g.shedder.run(measured, g.log) })
+	measuring.Go(func() { g.apps.Run(measured) })
 	defer measuring.Wait()
 	defer stop()
 	beside := g.watchBackends(background, ctx, inputs)

@@ -41,7 +41,7 @@ func (p *connectPeer) recvMsg() (mem.BufferSlice, error) {
 
 func (p *connectPeer) readMessage(dst []byte) ([]byte, error) {
 	if p.get == nil {
-		body, err := readAsSent(p.w, p.r, dst, int64(p.front.cfg.MaxBodySize))
+		body, err := readAsSent(p.w, p.r, dst, p.call.bodyLimit(p.front.cfg.MaxBodySize))
 		if errors.Is(err, errBodyTimeout) {
 			err = p.bodyLate()
 		}

@@ -68,7 +68,7 @@ func (p *envelopedPeer) recvMsg() (mem.BufferSlice, error) {
 }
 
 func (p *envelopedPeer) open() {
-	p.in = wire.EnvelopeReader{Source: p.r.Body, Limit: int64(p.front.cfg.MaxBodySize), Stage: p.stage[:]}
+	p.in = wire.EnvelopeReader{Source: p.r.Body, Limit: p.call.bodyLimit(p.front.cfg.MaxBodySize), Stage: p.stage[:]}
 	if p.form.text {
 		p.in.Source = wire.NewTextReader(p.r.Body)
 	}

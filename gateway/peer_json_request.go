@@ -27,7 +27,7 @@ func (p *jsonPeer) recvOnly() (mem.BufferSlice, error) {
 	// A body that the route has no use for is read all the same: only then
 	// does net/http notice a caller that hangs up.
 	var err error
-	*body, err = readBody(p.w, p.r, *body, int64(p.front.cfg.MaxBodySize), p.front.compressors, pool)
+	*body, err = readBody(p.w, p.r, *body, p.call.bodyLimit(p.front.cfg.MaxBodySize), p.front.compressors, pool)
 	if err != nil {
 		return nil, err
 	}

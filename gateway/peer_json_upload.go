@@ -30,6 +30,7 @@ type jsonUpload struct {
 	splitter jsonSplitter
 	chunk    *[]byte // the buffer of a raw upload
 	messages int64   // given out
+	raw      int64   // bytes of a raw upload that were read
 	begun    bool
 	stalled  int64 // what the read limit was set for: the count of messages, plus one; 0: it is not set
 
@@ -45,7 +46,7 @@ func newJSONUpload(p *jsonPeer) *jsonUpload {
 	// The answer may begin, or come as a whole, while the caller still sends.
 	_ = http.NewResponseController(p.w).EnableFullDuplex() // HTTP/2 needs no asking
 	u := &jsonUpload{peer: p, kind: p.match.Route.Transcoder.RequestBody()}
-	u.splitter = jsonSplitter{r: u, limit: int(p.front.cfg.MaxBodySize)}
+	u.splitter = jsonSplitter{r: u}
 	u.ended.Store(!hasBody(p.r))
 	return u
 }
@@ -93,6 +94,7 @@ func (u *jsonUpload) open() error {
 		return errMultipart
 	}
 	u.limit(0)
+	u.splitter.limit = int(u.peer.call.bodyLimit(u.peer.front.cfg.MaxBodySize))
 	u.body = r.Body
 	c, err := compressionOf(r.Header, u.peer.front.compressors)
 	if c == nil || err != nil {

@@ -91,6 +91,10 @@ func (u *jsonUpload) nextChunk() (mem.BufferSlice, error) {
 	}
 	for !u.ended.Load() {
 		n, err := u.read(*u.chunk)
+		u.raw += int64(n)
+		if most := u.peer.call.bound.maxBody; most > 0 && u.raw > most { // the listener has no limit for a whole stream
+			return nil, errBodyTooLarge
+		}
 		if errors.Is(err, io.EOF) {
 			u.limit(0)
 			u.ended.Store(true)
@@ -125,7 +129,7 @@ func (u *jsonUpload) only() (mem.BufferSlice, error) {
 	if u.messages == 0 {
 		return u.message(nil)
 	}
-	limit := int64(u.peer.front.cfg.MaxBodySize)
+	limit := u.peer.call.bodyLimit(u.peer.front.cfg.MaxBodySize)
 	switch n, err := io.Copy(io.Discard, io.LimitReader(u, limit+1)); {
 	case err != nil:
 		return nil, err

@@ -178,7 +178,7 @@ func (p *wsPeer) readFrame(conn *websocket.Conn, buf *[]byte, first bool) ([]byt
 	if !first { // one that has begun to come is to come to its end
 		p.limitRead()
 	}
-	limit := int64(p.front.cfg.MaxBodySize)
+	limit := p.call.bodyLimit(p.front.cfg.MaxBodySize)
 	*buf, err = appendAll(*buf, io.LimitReader(r, limit+1))
 	switch {
 	case err != nil:

@@ -32,11 +32,11 @@ func chain(last Handler, steps ...step) Handler {
 // pipeline builds what every call of one route runs through, whichever its
 // protocol, outermost first:
 //
-//	(trace) → recover → observe → enter → authenticate → admit → (authorize) → limit → deadline → dispatch
+//	(trace) → recover → observe → enter → authenticate → admit → (authorize) → limit → bound → deadline → dispatch
 //
 // The stages in parentheses have their place but no step yet.
 func (g *Gateway) pipeline(r *routes.Route, dispatch Handler) Handler {
-	steps := []step{recoverPanics(g.log), g.observe(newObservers(g.calls, r))}
+	steps := []step{recoverPanics(g.log), g.observe(newObservers(g.calls, r).with(g.accounts(r)))}
 	priority := limits.PriorityNamed(r.Priority)
 	if g.shedder != nil {
 		steps = append(steps, g.shedder.enter(priority))
@@ -56,6 +56,9 @@ func (g *Gateway) pipeline(r *routes.Route, dispatch Handler) Handler {
 		if limit := g.limiter.limit(r); limit != nil {
 			steps = append(steps, limit)
 		}
+	}
+	if g.bounds != nil {
+		steps = append(steps, g.bounds.bound(r))
 	}
 	steps = append(steps, checkRequest, tellHow(parseCallInfo(g.cfg.CallInfo), g.calls.BindOutcomes(r.Backend, r.Label)))
 	return chain(dispatch, steps...)
@@ -116,6 +119,7 @@ func (g *Gateway) observe(route *observers) step {
 				}
 				took := time.Since(c.Start)
 				o.Done(code, took)
+				route.accounts.count(c, failure)
 				if failure != nil || g.accessLog.Sample(took, c.streams()) {
 					g.logCall(ctx, c, failure, code, took)
 				}

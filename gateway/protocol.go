@@ -87,6 +87,7 @@ func isUpgrade(h http.Header) bool {
 type observers struct {
 	calls          *telemetry.Calls
 	backend, label string
+	accounts       *accounts // nil: the calls are nobody's
 	bound          [protocolCount]atomic.Pointer[telemetry.CallObserver]
 }
 
@@ -97,6 +98,12 @@ func newObservers(calls *telemetry.Calls, r *routes.Route) *observers {
 	} else {
 		o.of(protocolJSON)
 	}
+	return o
+}
+
+// with gives the observers, which account calls, too.
+func (o *observers) with(a *accounts) *observers {
+	o.accounts = a
 	return o
 }
 

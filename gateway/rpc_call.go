@@ -95,6 +95,10 @@ func (c *rpcCall) request(buf *[]byte, compressed bool, bad codes.Code) (mem.Buf
 		}
 		buf = plain
 	}
+	if most := c.call.bound.maxBody; most > 0 && int64(len(*buf)) > most {
+		pool.Put(buf)
+		return nil, errBodyTooLarge
+	}
 	if c.form.json {
 		msg := pool.room(len(*buf))
 		out, err := c.call.Route.Transcoder.AppendRequest(*msg, transcode.Input{Body: *buf})

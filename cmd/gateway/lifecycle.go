@@ -24,6 +24,7 @@ func serveConfig(ctx context.Context, cfg *config.Config, file string, log *slog
 	}
 	defer p.close()
 	deps := gateway.Deps{Backends: p.out.inForce, Logger: log, Registerer: reg, Gatherer: reg}
+	p.usage.into(&deps)
 	if p.verifier != nil { // a nil *Verifier would be an interface that is not nil
 		deps.Verifier = p.verifier
 		deps.Store = func() gateway.StoreState { return gateway.StoreState(p.verifier.Store()) }
@@ -47,7 +48,7 @@ func serveConfig(ctx context.Context, cfg *config.Config, file string, log *slog
 }
 
 // run owns the goroutines beside the gateway. The first of them that fails stops
-// the gateway. Revocations are listened to until the last call has ended;
+// the gateway. Revocations are listened to, and usage is flushed, until the last call has ended;
 // registration ends with ctx, before the drain, so that no new callers come, or
 // with a gateway that stopped by itself.
 func (p *parts) run(ctx context.Context, gw *gateway.Gateway, reload *reloader, ready func(*gateway.Gateway) error) error {
@@ -59,6 +60,7 @@ func (p *parts) run(ctx context.Context, gw *gateway.Gateway, reload *reloader, 
 			stop(err)
 		}
 	}
+	tasks.Go(func() { fail(p.usage.run(beside)) })
 	if p.verifier != nil {
 		tasks.Go(func() { fail(p.verifier.Run(beside)) })
 	}

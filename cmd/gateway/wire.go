@@ -21,6 +21,7 @@ type parts struct {
 	out      *outbound
 	verifier *auth.Verifier  // nil without a Redis
 	limiter  *shared.Limiter // nil without a Redis
+	usage    accounting
 	closers  []func()
 }
 
@@ -69,6 +70,9 @@ func (p *parts) wireVerifier(reg prometheus.Registerer) error {
 		return err
 	}
 	p.onClose("redis client", rdb.Close)
+	if err := p.wireUsage(rdb, reg); err != nil {
+		return err
+	}
 	p.verifier, err = auth.NewVerifier(rdb, p.cfg.Auth, auth.VerifierOptions{
 		Logger:     p.log,
 		Registerer: reg,
