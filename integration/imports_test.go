@@ -37,8 +37,6 @@ limits/shared     <- auth/tenant config limits
                      # what gateways share by Redis; what is decided of it is limits'
 usage             <- auth/tenant config limits/keyed
                      # what apps use, counted; no call is refused for it, so it knows no limit, and of a credential the app alone
-usage             <- auth/tenant config limits/keyed
-                     # what apps use, counted; no call is refused for it, so it knows no limit, and of a credential the app alone
 limits/load       <-
                      # measures this process; what is made of it is not its business
 routes/template   <-
