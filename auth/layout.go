@@ -47,22 +47,22 @@ type layout interface {
 	keepsUses() bool
 }
 
-func newLayout(rdb redis.UniversalClient, cfg config.Auth) layout {
+func newLayout(rdb redis.UniversalClient, cfg config.Auth, i *imported) layout {
 	if cfg.GoZero != nil {
 		return goZeroLayout{rdb, cfg.GoZero.Key}
 	}
-	return hashedLayout{rdb, tenant.KeysOf(cfg)}
+	return hashedLayout{rdb, tenant.KeysOf(cfg), i}
 }
 
 // hashedLayout is rpcgate's own.
 type hashedLayout struct {
-	rdb  redis.UniversalClient
-	keys tenant.Keys
+	rdb      redis.UniversalClient
+	keys     tenant.Keys
+	imported *imported
 }
 
-func (hashedLayout) parse(token string) (string, [sha256.Size]byte, error) {
-	t, err := tenant.ParseToken(token)
-	return t.ID, t.Hash(), err
+func (l hashedLayout) parse(token string) (string, [sha256.Size]byte, error) {
+	return l.imported.parse(token)
 }
 
 func (hashedLayout) keepsUses() bool { return true }

@@ -34,7 +34,7 @@ func NewQuestion(cfg config.Auth, c Credential, from string) (Question, error) {
 	if err := ValidateApp(c.App); err != nil {
 		return Question{}, err
 	}
-	id, hash, err := newLayout(nil, cfg).parse(c.Token)
+	id, hash, err := newLayout(nil, cfg, new(imported)).parse(c.Token)
 	if err != nil {
 		return Question{}, &Error{kind: ErrInvalid, cause: err}
 	}

@@ -58,6 +58,7 @@ func (v *Verifier) Run(ctx context.Context) error {
 	beside.Go(func() { v.cache.Run(ctx) })
 	beside.Go(func() { v.watchStore(ctx) })
 	beside.Go(func() { v.beat(ctx) })
+	beside.Go(func() { v.watchImported(ctx) })
 	beside.Go(func() { v.answerQuestions(ctx) })
 	if v.layout.keepsUses() {
 		beside.Go(func() { v.noteUses(ctx) })
@@ -122,7 +123,10 @@ func (v *Verifier) hear(ctx context.Context, text string) {
 		v.ended.add(cacheKey{m.App, m.ID})
 	}
 	v.forget(m)
-	if m.Kind == tenant.KindRevoked {
+	if m.ID == tenant.ImportedID {
+		v.imported.note(true)
+	}
+	if m.Kind != tenant.KindChanged {
 		v.metrics.revocations.WithLabelValues("message").Inc()
 		v.log.InfoContext(ctx, "a credential is not valid any more", "app", m.App, "token_id", m.ID, "found_by", "message")
 		v.onRevoke(Revocation{App: m.App, TokenID: m.ID})
@@ -139,7 +143,7 @@ func (v *Verifier) forget(m tenant.Message) {
 	} else if r, ok := v.cache.Invalidate(cacheKey{m.App, m.ID}); ok {
 		dropped = append(dropped, r)
 	}
-	if m.Kind != tenant.KindRevoked {
+	if m.Kind == tenant.KindChanged {
 		return
 	}
 	for _, r := range dropped {

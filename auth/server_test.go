@@ -237,6 +237,7 @@ func newGateway(t *testing.T, rdb redis.UniversalClient, cfg config.Auth) *gatew
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.imported.note(false) // as each finds out first
 	return g
 }
 

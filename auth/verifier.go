@@ -30,6 +30,7 @@ type Verifier struct {
 
 	loadTimeout time.Duration
 
+	imported imported
 	node     node
 	store    storeState
 	ended    *ended
@@ -68,7 +69,6 @@ func NewVerifier(rdb redis.UniversalClient, cfg config.Auth, o VerifierOptions) 
 	}
 	v := &Verifier{
 		rdb:     rdb,
-		layout:  newLayout(rdb, cfg),
 		keys:    tenant.KeysOf(cfg),
 		channel: tenant.KeysOf(cfg).Revocations(),
 		workers: min(maxVerifying, max(1, cmp.Or(cfg.Cache.MaxLoads, 128)/4)),
@@ -81,6 +81,7 @@ func NewVerifier(rdb redis.UniversalClient, cfg config.Auth, o VerifierOptions) 
 		onRevoke: o.OnRevoke,
 		timing:   defaultTiming(),
 	}
+	v.layout = newLayout(rdb, cfg, &v.imported)
 	v.node.id = cfg.Node
 	if v.node.id == "" {
 		v.node.id = newNodeID()
