@@ -7,6 +7,7 @@
 //
 //	go run ./cmd/bench -rounds 5 -duration 3s
 //	go run ./cmd/bench -cases grpc -profile /tmp/profiles
+//	go run ./cmd/bench -scale 10000
 //
 // It needs Linux (/proc) and redis-server; nginx and haproxy are left out where
 // they are not installed, and go-zero where it cannot be built.
@@ -42,6 +43,7 @@ type options struct {
 	profileDir  string
 	gateway     string
 	also        []string
+	scale       int // credentials; 0: the cases are run
 }
 
 func main() {
@@ -82,6 +84,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&names, "cases", strings.Join(caseNames(), ","), "which cases to run")
 	flags.StringVar(&o.profileDir, "profile", "", "a folder to save CPU and allocation profiles of every subject in, from one more round each")
 	flags.StringVar(&o.gateway, "gateway", "", "a gateway that is built already; empty: this checkout's is built")
+	flags.IntVar(&o.scale, "scale", 0, "in place of the cases, measure what this many credentials cost, say 10000")
 	flags.Func("also", "another build of the gateway to measure beside it, named by its file; may be repeated", func(file string) error {
 		o.also = append(o.also, file)
 		return nil
@@ -97,6 +100,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, errors.New("-rounds, -concurrency, -grpc-conns and -procs must be at least 1")
 	case o.duration < 100*time.Millisecond || o.warmup < 0:
 		return o, errors.New("-duration must be at least 100ms, and -warmup not negative")
+	}
+	if o.scale != 0 && o.scale < 100 {
+		return o, errors.New("-scale must be at least 100")
 	}
 	for _, name := range o.cases {
 		if !slices.Contains(caseNames(), name) {
@@ -122,6 +128,9 @@ func run(ctx context.Context, o options, stdout io.Writer, progress *log.Logger)
 	s := &stage{ctx: ctx, dir: dir, procs: o.procs, programs: programs}
 	defer s.wait() // before the folder is removed
 	defer cancel()
+	if o.scale > 0 {
+		return runScale(ctx, o.scale, s, stdout, progress)
+	}
 	if err := s.start(o, progress); err != nil {
 		return err
 	}
