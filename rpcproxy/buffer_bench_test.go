@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"net"
 	"testing"
 
@@ -65,7 +64,7 @@ func bufferedBackend(b *testing.B, secure bool, size config.Size) *Backend {
 			times = 1000
 		}
 		for range times {
-			if err := ss.SendMsg(&Frame{Data: message(string(f.Data.Materialize()))}); err != nil && err != io.EOF {
+			if err := ss.SendMsg(&Frame{Data: message(string(f.Data.Materialize()))}); err != nil {
 				return err
 			}
 		}

@@ -79,6 +79,7 @@ func (cc *patientClientConn) NewSubConn(addresses []resolver.Address, o balancer
 		}
 	}
 	var err error
+	//nolint:staticcheck // deprecated is to pass several addresses; pick_first passes one, what it is given is passed on
 	if c.SubConn, err = cc.ClientConn.NewSubConn(addresses, o); err != nil {
 		return nil, err
 	}
