@@ -29,16 +29,15 @@ func (s tokenService) IssueToken(ctx context.Context, r *adminpb.IssueTokenReque
 	if err != nil {
 		return nil, err
 	}
+	var expires time.Time
 	if at := r.GetExpires(); at != nil {
-		if err := at.CheckValid(); err != nil || r.GetTtl() != nil {
-			return nil, badField("expires", "expires is no time, or stands beside ttl")
+		if err := at.CheckValid(); err != nil {
+			return nil, badField("expires", "expires is no time")
 		}
-		if ttl = time.Until(at.AsTime()); ttl <= 0 {
-			return nil, badField("expires", "the time at which the token is to end is past")
-		}
+		expires = at.AsTime()
 	}
 	issued, err := s.Store.Issue(ctx, tenant.IssueOptions{
-		App: r.GetApp(), Note: r.GetNote(), TTL: ttl, Scopes: r.GetScopes(), Networks: networks, Limits: limitsFrom(r.GetLimits()),
+		App: r.GetApp(), Note: r.GetNote(), TTL: ttl, Expires: expires, Scopes: r.GetScopes(), Networks: networks, Limits: limitsFrom(r.GetLimits()),
 	})
 	return issuedTo(issued), err
 }

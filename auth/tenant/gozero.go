@@ -33,7 +33,7 @@ return known`)
 }
 
 func (s goZeroStore) issue(ctx context.Context, o IssueOptions) (Issued, error) {
-	if o.Note != "" || o.TTL != 0 || len(o.Scopes) > 0 || len(o.Networks) > 0 || o.Limits != (config.Limits{}) {
+	if o.Note != "" || o.TTL != 0 || !o.Expires.IsZero() || len(o.Scopes) > 0 || len(o.Networks) > 0 || o.Limits != (config.Limits{}) {
 		return Issued{}, fmt.Errorf("%w: it keeps nothing of a token but the secret", ErrLayout)
 	}
 	text, _ := NewToken()

@@ -113,6 +113,10 @@ func (o IssueOptions) check() error {
 		return err
 	}
 	switch {
+	case !o.Expires.IsZero() && o.TTL != 0:
+		return &InputError{"expires", "a token ends at a time, or after one, not both"}
+	case !o.Expires.IsZero() && !o.Expires.After(time.Now()):
+		return &InputError{"expires", "the time at which the token is to end is past"}
 	case o.TTL < 0:
 		return &InputError{"ttl", fmt.Sprintf("the time to live is %s, below zero", o.TTL)}
 	case o.TTL > 0 && o.TTL < time.Millisecond:

@@ -23,7 +23,9 @@ type IssueOptions struct {
 	App  string
 	Note string // for people: up to 256 bytes in one line
 	// TTL is how long the token is valid; 0: until it is revoked.
-	TTL      time.Duration
+	TTL time.Duration
+	// Expires is when it ends, in place of TTL; zero: TTL says.
+	Expires  time.Time
 	Scopes   []string       // of what its app may call; none: all of that
 	Networks []netip.Prefix // where it may be used from; none: from anywhere
 	Limits   config.Limits

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -16,7 +17,7 @@ const tombstone = 30 * 24 * time.Hour
 const MaxTokens = 1 << 20
 
 const issueScript = `
--- id, hash, time to live, most, fields and values
+-- id, hash, end ('0': never; '+' and the time to live), most, fields and values
 local key = KEYS[4]
 local hash = redis.call('HGET', key, 'hash')
 if hash and hash ~= ARGV[5] then return {'taken'} end
@@ -27,8 +28,8 @@ if not hash then
 end
 if found(ARGV[5]) then new = 1 end
 if not hash then
-  local expires = '0'
-  if ARGV[6] ~= '0' then expires = integer(tonumber(now) + tonumber(ARGV[6])) end
+  local expires = ARGV[6]
+  if string.sub(expires, 1, 1) == '+' then expires = integer(tonumber(now) + tonumber(string.sub(expires, 2))) end
   redis.call('HSET', key, 'hash', ARGV[5], 'created', now, 'expires', expires, 'epoch', integer(epoch()), 'version', 1)
   set(key, 8)
   keep(key, ARGV[4], vanishes(expires))
@@ -62,7 +63,7 @@ func (s *Store) issue(ctx context.Context, o IssueOptions) (Issued, error) {
 	if err != nil {
 		return Issued{}, err
 	}
-	if s.now().Add(o.TTL).After(latest()) {
+	if s.now().Add(o.TTL).After(latest()) || o.Expires.After(latest()) {
 		return Issued{}, &InputError{"ttl", "the token would expire after the year 9999"}
 	}
 	text, token := NewToken()
@@ -70,7 +71,7 @@ func (s *Store) issue(ctx context.Context, o IssueOptions) (Issued, error) {
 		return Issued{}, err
 	}
 	answer, err := s.run(ctx, issueScript, o.App, []string{token.ID}, Message{},
-		append([]any{token.ID, hex.EncodeToString(token.hash[:]), o.TTL.Milliseconds(), MaxTokens}, fields...)...)
+		append([]any{token.ID, hex.EncodeToString(token.hash[:]), o.end(), MaxTokens}, fields...)...)
 	if err != nil {
 		return Issued{}, err
 	}
@@ -85,6 +86,17 @@ func (s *Store) issue(ctx context.Context, o IssueOptions) (Issued, error) {
 		return Issued{}, err
 	}
 	return Issued{Secret: text, Token: made, NewApp: answer.number(1) == 1}, s.register(ctx, o.App)
+}
+
+// end is when the token ends, as the script takes it.
+func (o IssueOptions) end() string {
+	switch {
+	case !o.Expires.IsZero():
+		return strconv.FormatInt(o.Expires.UnixMilli(), 10)
+	case o.TTL > 0:
+		return "+" + strconv.FormatInt(o.TTL.Milliseconds(), 10)
+	}
+	return "0"
 }
 
 // token reads the token that a script returns first. It is not dead.
