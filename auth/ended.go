@@ -15,11 +15,11 @@ const maxEnded = 16384
 // is restored. For a process that knew, the token stays revoked all the same.
 type ended struct {
 	mu     sync.Mutex
-	tokens *simplelru.LRU[cacheKey, struct{}]
+	tokens *simplelru.LRU[cacheKey, bool] // whether Redis was seen to have forgotten
 }
 
 func newEnded() *ended {
-	tokens, err := simplelru.NewLRU[cacheKey, struct{}](maxEnded, nil)
+	tokens, err := simplelru.NewLRU[cacheKey, bool](maxEnded, nil)
 	if err != nil {
 		panic(err) // of a size below one
 	}
@@ -30,11 +30,17 @@ func newEnded() *ended {
 func (e *ended) add(k cacheKey) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tokens.Add(k, struct{}{})
+	e.tokens.Add(k, false)
 }
 
-func (e *ended) has(k cacheKey) bool {
+// has tells whether k was revoked, and, after Redis said otherwise, whether this
+// is the first time since it did not.
+func (e *ended) has(k cacheKey) (revoked, first bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.tokens.Contains(k)
+	seen, revoked := e.tokens.Get(k)
+	if revoked && !seen {
+		e.tokens.Add(k, true)
+	}
+	return revoked, revoked && !seen
 }

@@ -39,8 +39,8 @@ func TestForgottenRevocation(t *testing.T) {
 				g.verify(t, credential(token), ErrRevoked)
 				g.verify(t, credential(other), nil)
 			}
-			if n := strings.Count(g.log.String(), "has forgotten"); n != 3 {
-				t.Errorf("said %d times in 3 look-ups anew: %s", n, g.log)
+			if n := strings.Count(g.log.String(), "has forgotten"); n != 1 {
+				t.Errorf("said %d times: %s", n, g.log)
 			}
 			newGateway(t, rdb, config.Auth{}).verify(t, credential(token), nil)
 		})
@@ -52,7 +52,9 @@ func TestEndedIsBounded(t *testing.T) {
 	for i := range 2 * maxEnded {
 		e.add(cacheKey{"acme", fmt.Sprint(i)})
 	}
-	if n := e.tokens.Len(); n != maxEnded || e.has(cacheKey{"acme", "0"}) || !e.has(cacheKey{"acme", fmt.Sprint(2*maxEnded - 1)}) {
+	oldest, _ := e.has(cacheKey{"acme", "0"})
+	newest, _ := e.has(cacheKey{"acme", fmt.Sprint(2*maxEnded - 1)})
+	if n := e.tokens.Len(); n != maxEnded || oldest || !newest {
 		t.Errorf("%d are remembered, or the wrong ones", n)
 	}
 }

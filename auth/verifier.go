@@ -202,7 +202,7 @@ func (v *Verifier) lookUp(ctx context.Context, k cacheKey) (*record, error) {
 		return nil, err
 	}
 	if !gone {
-		v.remind(ctx, k, r, old)
+		v.remind(ctx, k, r)
 		r.principal.state = r.stateAfter(old)
 	}
 	// A look-up that comes late, when its flight is over, may have read what was
@@ -217,18 +217,17 @@ func (v *Verifier) lookUp(ctx context.Context, k cacheKey) (*record, error) {
 	return r, err
 }
 
-// remind has r, just looked up, be revoked if its token ever was; old is what was
-// remembered, or nil.
-func (v *Verifier) remind(ctx context.Context, k cacheKey, r, old *record) {
-	switch {
-	case r.revoked:
+// remind has r, just looked up, be revoked if its token ever was.
+func (v *Verifier) remind(ctx context.Context, k cacheKey, r *record) {
+	if r.revoked {
 		v.ended.add(k)
-	case v.ended.has(k):
-		r.revoked = true
-		if old == nil || !old.revoked {
-			v.log.ErrorContext(ctx, "Redis has forgotten that a token was revoked, as a replica does that takes over too early; "+
-				"it stays revoked here, and is not for gateways that start: revoke it again", "app", k.app, "token_id", k.id)
-		}
+		return
+	}
+	revoked, first := v.ended.has(k)
+	r.revoked = revoked
+	if first {
+		v.log.ErrorContext(ctx, "Redis has forgotten that a token was revoked, as a replica does that takes over too early; "+
+			"it stays revoked here, and is not for gateways that start: revoke it again", "app", k.app, "token_id", k.id)
 	}
 }
 
