@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,7 @@ func TestOperatorsAtOnce(t *testing.T) {
 				"delete and issue": deleteAtOnce, "everything": everythingAtOnce,
 			} {
 				t.Run(name, func(t *testing.T) {
-					test(t, NewStore(rdb, config.Auth{KeyPrefix: "p" + strconv.Itoa(len(name))}))
+					test(t, NewStore(rdb, config.Auth{KeyPrefix: strings.ReplaceAll(name, " ", "-")}))
 				})
 			}
 		})

@@ -76,7 +76,7 @@ func listen(t *testing.T, s *Store) *messages {
 	if _, err := sub.Receive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &messages{t, sub.Channel(), s.rdb, s.keys.Revocations()}
+	return &messages{t, sub.Channel(redis.WithChannelSize(10_000)), s.rdb, s.keys.Revocations()}
 }
 
 // all are the messages so far, since it was last asked for them.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func TestPagesOfManyTokens(t *testing.T) {
 			rdb := connect(t, server.Addr)
 			largest := new(largestAnswer)
 			rdb.AddHook(largest)
-			s := NewStore(rdb, config.Auth{KeyPrefix: "p" + strconv.Itoa(len(name))})
+			s := NewStore(rdb, config.Auth{KeyPrefix: strings.ReplaceAll(name, " ", "-")})
 			ctx := t.Context()
 			there := fill(t, s, n, of)
 			app := ""
