@@ -16,6 +16,10 @@ type Overload struct {
 	// up; 0: whatever it uses. What others on the machine use does not count. With queue_delay and cpu both 0
 	// max_calls alone sheds.
 	CPU float64 `yaml:"cpu" default:"0.8" max:"1"`
+	// How many bytes of bodies, messages and answers calls may hold together, whether they are still being sent, or
+	// not read yet by their callers; 0: as many as come. Calls beyond it are shed, first of the apps that hold the most;
+	// each app may hold 1/256 of it in any case. Messages of less than 8 KiB do not count.
+	MaxHeldSize Size `yaml:"max_held_size" default:"512MiB" max:"1TiB"`
 }
 
 // Concurrency bounds the calls to one backend that are in flight at once, so

@@ -45,7 +45,13 @@ type Call struct {
 	ticket  limits.Ticket    // enter, admit
 	bound   bounded          // bound
 	turns   *turns           // enter; nil: nothing waits
-	limited limited          // limit
+	held    heldBytes        // admit
+
+	// The front end answers after the pipeline, and has the call leave then.
+	answered bool // front
+
+	length  int64   // front: of the body, as its caller says; 0, or below: it is not known
+	limited limited // limit
 }
 
 // peer is the caller's side of a call in its own protocol.
@@ -96,8 +102,15 @@ var _ rpcproxy.Exchange = (*Call)(nil)
 // the last one.
 func (c *Call) RecvMsg() (msg mem.BufferSlice, err error) {
 	defer recoverTo(&err)
+	if err := c.held.announced(c.length); err != nil {
+		return nil, err
+	}
 	msg, err = c.peer.recvMsg()
 	if err == nil {
+		if err := c.held.received(int64(msg.Len()), c.Route.ClientStreams); err != nil {
+			msg.Free()
+			return nil, err
+		}
 		c.traffic.in.Add(int64(msg.Len()))
 		if c.Route.LogBodies {
 			c.traffic.keep(&c.traffic.request, msg)
@@ -121,6 +134,7 @@ func (c *Call) SendHeader(md metadata.MD) (err error) {
 func (c *Call) SendMsg(msg mem.BufferSlice) (err error) {
 	defer recoverTo(&err)
 	c.traffic.out.Add(int64(msg.Len()))
+	c.held.answers(msg, c.hasJSON())
 	c.waitToAnswer(msg)
 	if c.Route.LogBodies {
 		c.traffic.keep(&c.traffic.response, msg)

@@ -99,6 +99,7 @@ func (f *httpFront) isBareConnect(r *http.Request, snap *snapshot) bool {
 func (f *httpFront) begin(c *Call, proto protocol, from peer, w http.ResponseWriter, r *http.Request) (forwardedFor string) {
 	c.Protocol, c.Start, c.peer = proto, time.Now(), from
 	c.RequestID = requestID(r.Header[headerRequestID])
+	c.length = r.ContentLength
 	c.ClientIP, forwardedFor = f.proxies.clientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	w.Header()[headerRequestID] = []string{c.RequestID}
 	return forwardedFor
@@ -107,7 +108,11 @@ func (f *httpFront) begin(c *Call, proto protocol, from peer, w http.ResponseWri
 // run sends a call that has a route through its pipeline, with the caller's
 // deadline over everything from the look-up of the credential on, as the gRPC
 // server has it.
+//
+// The call keeps its places until it is answered, as it may be after this: whoever
+// runs it has it leave.
 func (f *httpFront) run(ctx context.Context, c *Call, snap *snapshot) error {
+	c.answered = true
 	if !c.Deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, c.Deadline)

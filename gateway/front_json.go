@@ -65,6 +65,7 @@ func (f *jsonFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot
 		ctx, done = p.prepare()
 		defer done()
 	}
+	defer c.leave()
 	p.finish(f.run(ctx, c, snap))
 }
 

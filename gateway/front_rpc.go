@@ -62,6 +62,7 @@ func (f *rpcFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot,
 	c.call.Credential, c.call.Refusal = auth.CredentialFromRPC(r.Header)
 	c.call.Malformed = c.fill(get, forwardedFor)
 	c.openBody()
+	defer c.call.leave()
 	p.finish(f.run(r.Context(), &c.call, snap))
 }
 

@@ -48,6 +48,7 @@ func (f *wsFront) serve(w http.ResponseWriter, r *http.Request, snap *snapshot) 
 	}
 	f.fill(c, r, forwardedFor)
 	defer context.AfterFunc(ctx, p.hurry)()
+	defer c.leave()
 	p.finish(f.run(ctx, c, snap))
 }
 

@@ -21,6 +21,7 @@ import (
 type shedder struct {
 	overload *limits.Overload
 	turns    *turns
+	bytes    *limits.Budget
 	line     refusalLine
 	metrics  *telemetry.Overload
 	counters [limits.Verdicts][limits.Priorities]prometheus.Counter
@@ -29,7 +30,7 @@ type shedder struct {
 }
 
 func newShedder(cfg config.Overload, reg prometheus.Registerer) *shedder {
-	s := &shedder{overload: limits.NewOverload(cfg), turns: newTurns(), metrics: telemetry.NewOverload(reg), maxCalls: cfg.MaxCalls}
+	s := &shedder{overload: limits.NewOverload(cfg), turns: newTurns(), bytes: limits.NewBudget(int64(cfg.MaxHeldSize)), metrics: telemetry.NewOverload(reg), maxCalls: cfg.MaxCalls}
 	s.metrics.Admitted.Set(1)
 	for v := limits.Admitted + 1; v < limits.Verdicts; v++ {
 		for p := range limits.Priority(limits.Priorities) {
@@ -51,34 +52,54 @@ func (s *shedder) enter(p limits.Priority) step {
 			if v := s.overload.Enter(&c.ticket, p); v != limits.Admitted {
 				return s.shed(ctx, v, p)
 			}
-			defer c.ticket.Leave()
+			if !c.answered {
+				defer c.leave()
+			}
 			c.turns = s.turns
 			return next(ctx, c)
 		}
 	}
 }
 
+// leave gives back what the call holds, if it does.
+func (c *Call) leave() {
+	c.held.free()
+	c.ticket.Leave()
+}
+
 // admit is the step after authentication, where it is known for sure whose call
 // it is: fairness by what a caller claims to be would let anybody use up an app's
-// share in its name.
+// share in its name. While processors are short the call waits for its app's turn,
+// be it to be refused: that takes nearly as long as to serve it.
 func (s *shedder) admit() step {
+	answer := new(usualAnswer)
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) error {
 			v := c.ticket.Verify(c.app())
-			s.turns.own(ctx, c.ticket.Tenant())
+			tenant, p := c.ticket.Tenant(), c.ticket.Priority()
+			s.turns.own(ctx, tenant)
+			c.held.shedder, c.held.tenant, c.held.priority = s, tenant, p
+			if v == limits.Admitted {
+				v = answer.room(&c.held)
+			}
+			rank, cost := p.Rank(), costOfCall
 			if v != limits.Admitted {
 				c.ticket.Leave()
-				if v != limits.TooSlow {
-					if err := s.turns.wait(ctx, c.ticket.Tenant(), limits.RankRefusal, costOfRefusal); err != nil {
-						return err
-					}
+				rank, cost = limits.RankRefusal, costOfRefusal
+			}
+			if v != limits.TooSlow {
+				if err := s.turns.wait(ctx, tenant, rank, cost); err != nil {
+					return err
 				}
-				return s.shed(ctx, v, c.ticket.Priority())
 			}
-			if err := s.turns.wait(ctx, c.ticket.Tenant(), c.ticket.Priority().Rank(), costOfCall); err != nil {
-				return err
+			if v != limits.Admitted {
+				return s.shed(ctx, v, p)
 			}
-			return next(ctx, c)
+			err := next(ctx, c)
+			if err == nil {
+				answer.note(c.held.out)
+			}
+			return err
 		}
 	}
 }
@@ -98,14 +119,18 @@ func (c *Call) app() limits.App {
 
 // shed refuses a call, which must have left.
 func (s *shedder) shed(ctx context.Context, v limits.Verdict, p limits.Priority) error {
-	s.counters[v][p].Inc()
-	s.totals[v].Add(1)
+	s.count(v, p)
 	if v == limits.TooSlow {
 		if err := s.line.wait(ctx); err != nil {
 			return err
 		}
 	}
 	return errOverloaded
+}
+
+func (s *shedder) count(v limits.Verdict, p limits.Priority) {
+	s.counters[v][p].Inc()
+	s.totals[v].Add(1)
 }
 
 // shedLogInterval is how often the log says that calls are shed, while they are.

@@ -116,17 +116,21 @@ func TestShedByAppAndPriority(t *testing.T) {
 		}
 	}
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP rpcgate_calls_shed_total Calls that were shed, by reason and by priority of their routes. max_calls: there were as many in flight as there may be; share: their app had more than its share of them; queue_delay: calls waited too long to be run.
+# HELP rpcgate_calls_shed_total Calls that were shed, by reason and by priority of their routes. max_calls: there were as many in flight as there may be; share: their app had more than its share of them; queue_delay: calls waited too long to be run; held_size: there were as many bytes held as there may be of their app.
 # TYPE rpcgate_calls_shed_total counter
+rpcgate_calls_shed_total{priority="critical",reason="held_size"} 0
 rpcgate_calls_shed_total{priority="critical",reason="max_calls"} 0
 rpcgate_calls_shed_total{priority="critical",reason="queue_delay"} 0
 rpcgate_calls_shed_total{priority="critical",reason="share"} 0
+rpcgate_calls_shed_total{priority="high",reason="held_size"} 0
 rpcgate_calls_shed_total{priority="high",reason="max_calls"} 0
 rpcgate_calls_shed_total{priority="high",reason="queue_delay"} 0
 rpcgate_calls_shed_total{priority="high",reason="share"} 0
+rpcgate_calls_shed_total{priority="low",reason="held_size"} 0
 rpcgate_calls_shed_total{priority="low",reason="max_calls"} 2
 rpcgate_calls_shed_total{priority="low",reason="queue_delay"} 0
 rpcgate_calls_shed_total{priority="low",reason="share"} 0
+rpcgate_calls_shed_total{priority="normal",reason="held_size"} 0
 rpcgate_calls_shed_total{priority="normal",reason="max_calls"} 0
 rpcgate_calls_shed_total{priority="normal",reason="queue_delay"} 0
 rpcgate_calls_shed_total{priority="normal",reason="share"} 2

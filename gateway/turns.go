@@ -153,9 +153,14 @@ func (c *Call) waitToAnswer(msg mem.BufferSlice) {
 	_ = c.turns.wait(context.Background(), c.ticket.Tenant(), limits.RankAnswer, c.costOf(size)) // it has no end but its turn
 }
 
+// hasJSON tells whether the caller's messages are JSON, as far as the protocol says.
+func (c *Call) hasJSON() bool {
+	return c.Protocol == protocolJSON || c.Protocol == protocolWebSocket
+}
+
 func (c *Call) costOf(size int) time.Duration {
 	perKiB := costOfBytesKiB
-	if c.Protocol == protocolJSON || c.Protocol == protocolWebSocket {
+	if c.hasJSON() {
 		perKiB = costOfJSONKiB
 	}
 	return costOfMessage + perKiB*time.Duration(size)/1024

@@ -24,6 +24,8 @@ const (
 	// TooSlow: calls wait too long to be run, and this one is among those that are
 	// shed for it.
 	TooSlow
+	// TooMuch: its app holds more than its share of the bytes that may be held.
+	TooMuch
 
 	verdicts = iota
 )
@@ -40,6 +42,8 @@ func (v Verdict) String() string {
 		return "max_calls"
 	case OverShare:
 		return "share"
+	case TooMuch:
+		return "held_size"
 	default:
 		return "queue_delay"
 	}

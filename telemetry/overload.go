@@ -30,7 +30,7 @@ func NewOverload(reg prometheus.Registerer) *Overload {
 			"The share of calls that is admitted while they wait too long to be run; 1: all."),
 		shed: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpcgate_calls_shed_total",
-			Help: "Calls that were shed, by reason and by priority of their routes. max_calls: there were as many in flight as there may be; share: their app had more than its share of them; queue_delay: calls waited too long to be run.",
+			Help: "Calls that were shed, by reason and by priority of their routes. max_calls: there were as many in flight as there may be; share: their app had more than its share of them; queue_delay: calls waited too long to be run; held_size: there were as many bytes held as there may be of their app.",
 		}, []string{"reason", "priority"})),
 	}
 }
