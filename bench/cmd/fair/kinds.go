@@ -61,7 +61,7 @@ func kinds(factor int) ([]kind, error) {
 			share: 50, conns: 16, rate: 50, good: get("/v1/load/pages/1?delay_ms=100"), flood: get("/v1/load/pages/1?delay_ms=100"),
 		},
 		{
-			name: "big bodies", scarce: "64 MiB for bodies", config: "overload: {max_body_memory: 64MiB}",
+			name: "big bodies", scarce: "64 MiB for bodies", config: "overload: {max_held_size: 64MiB}",
 			share: 32, conns: 32, rate: 50, good: request{"POST", "/v1/load/pages", small}, flood: request{"POST", "/v1/load/pages", large},
 		},
 		{
@@ -73,8 +73,8 @@ func kinds(factor int) ([]kind, error) {
 			share: 20, rate: 100, goodConns: 20, good: get("/v1/load/pages/1"), flood: get("/v1/load/pages/1"),
 		},
 		{
-			name: "slow readers", scarce: "500 calls in flight, by answers of 200 KB that are not read", config: "overload: {max_calls: 500}",
-			share: 250, conns: 16, rate: 20, good: get(heavy), flood: get("/v1/load/pages/1000"), unread: true,
+			name: "slow readers", scarce: "64 MiB for answers, of 200 KB that are not read", config: "overload: {max_held_size: 64MiB}",
+			share: 54, conns: 16, rate: 20, good: get(heavy), flood: get("/v1/load/pages/1000"), unread: true,
 		},
 	}, nil
 }
