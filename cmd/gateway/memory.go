@@ -10,9 +10,9 @@ import (
 
 const (
 	// gcPercent lets the heap grow to five times what is alive before it is
-	// collected. A gateway has some megabytes alive and makes garbage fast: with
-	// Go's default it collects every few milliseconds under load. See
-	// docs/performance.md for what that costs.
+	// collected, as long as that is little (percentFor). A gateway has some megabytes
+	// alive and makes garbage fast: with Go's default it collects every few
+	// milliseconds under load. See docs/performance.md for what that costs.
 	gcPercent = 400
 	// garbageRoom is how much garbage there may be in any case, in bytes, however
 	// little is alive; less where an eighth of the memory limit is less.
@@ -26,7 +26,8 @@ type ballast []byte
 
 // tuneMemory sets the garbage collector for a server: rare collections, but
 // within nine tenths of the container's memory. GOGC and GOMEMLIMIT, where they
-// are set, come first; with GOGC there is no ballast. What it returns is to be
+// are set, come first; with GOGC there is no ballast. With much alive, as
+// thousands of connections are, they are less rare. What it returns is to be
 // kept until the server ends.
 func tuneMemory(log *slog.Logger) ballast {
 	if _, err := memlimit.Set(); err != nil {
@@ -38,6 +39,7 @@ func tuneMemory(log *slog.Logger) ballast {
 		return nil
 	}
 	debug.SetGCPercent(gcPercent)
+	followCycles(log) // until the process ends
 	b := make(ballast, ballastSize(limit))
 	log.Debug("memory", slog.Int64("limit", limit), slog.Int("ballast", len(b)))
 	return b
