@@ -48,7 +48,7 @@ func houseRules() []houseRule {
 			"importing a package does nothing; main calls what must be done first", `func init() {`),
 		rule("whole config", code, `\bconfig\.Config\b`, `^(cmd|gateway|config)/`,
 			"a room takes its own part of the configuration", `func New(cfg *config.Config) *Room {`),
-		rule("secrets", code, `\.Reveal\(\)`, `^(config|auth|discovery)/`,
+		rule("secrets", code, `\.Reveal\(\)`, `^(config|auth|discovery|admin)/`,
 			"the places that read a secret are few, to be audited", `log.Debug("dialling", "password", cfg.Password.Reveal())`),
 		rule("gRPC registries", code, `\b(resolver|encoding)\.Register(Codec|CodecV2|Compressor)?\(|\bbalancer\.Register\([^)]`, `^(rpcproxy/balancer/|gateway/wire/grpc\.go$)`,
 			"registries are global: resolvers go in by WithResolvers, codecs by Force…CodecV2; only balancers and compressors have no other way", `resolver.Register(builder)`),

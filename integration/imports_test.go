@@ -73,7 +73,7 @@ gateway/wire      <-
                      # framing and protocol texts are readers, writers and bytes
 gateway           <- auth auth/scope config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode usage
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
-cmd/gateway       <- auth auth/tenant config config/gozero discovery examples/shop/shopserver gateway gateway/wire limits/shared openapi routes rpcproxy rpcproxy/balancer telemetry usage
+cmd/gateway       <- admin admin/adminpb auth auth/tenant config config/gozero discovery examples/shop/shopserver gateway gateway/wire limits/shared openapi routes rpcproxy rpcproxy/balancer telemetry usage
                      # wires everything; the shop is there for 'gateway demo'
 
 examples/shop/shoppb     <-
