@@ -11,11 +11,11 @@ import (
 type proxy struct {
 	Addr string
 
-	target string
-	lis    net.Listener
-	wg     sync.WaitGroup
+	lis net.Listener
+	wg  sync.WaitGroup
 
 	mu      sync.Mutex
+	target  string
 	changed chan struct{} // closed when what is below changes
 	delay   time.Duration
 	held    bool
@@ -60,6 +60,16 @@ func (p *proxy) Cut() {
 	})
 }
 
+// Lead breaks all connections and has new ones go elsewhere.
+func (p *proxy) Lead(target string) {
+	p.change(func() {
+		p.target = target
+		for c := range p.conns {
+			_ = c.Close()
+		}
+	})
+}
+
 // Mend ends what Slow, Hold and Cut began.
 func (p *proxy) Mend() { p.change(func() { p.delay, p.held, p.cut = 0, false, false }) }
 
@@ -77,7 +87,10 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		to, err := net.DialTimeout("tcp", p.target, time.Second)
+		p.mu.Lock()
+		target := p.target
+		p.mu.Unlock()
+		to, err := net.DialTimeout("tcp", target, time.Second)
 		if err != nil {
 			_ = from.Close()
 			continue

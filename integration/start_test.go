@@ -3,11 +3,14 @@ package integration_test
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/redistest"
@@ -75,18 +78,56 @@ func TestRedisDownAtStart(t *testing.T) {
 			r.token = gatewaytest.IssueToken(t, server.Addr, r.app)
 			server.Kill()
 			r.start(t, "", echoConfig(b, "")+"auth: {mode: "+mode+"}\n")
-			ends(t, r.echoing(), "AUTH_UNAVAILABLE")
+			stays(t, time.Second, func() error {
+				if got := reasonFor(r.echoing()(limited(t))); got != "AUTH_UNAVAILABLE" {
+					return fmt.Errorf("the call ended with %s", got)
+				}
+				return r.isReady(t, false, false)
+			})
 			ends(t, r.echoingAs("nobody", madeUpToken(1)), "AUTH_UNAVAILABLE")
 			untouched(t, b)
 			server.Restart()
 			up := time.Now()
 			comesTo(t, r.echoing(), "OK")
-			comesTo(t, r.echoingAs("nobody", madeUpToken(1)), "TOKEN_INVALID")
-			if took := time.Since(up); took > 5*time.Second {
+			gatewaytest.Eventually(t, func() error { return r.isReady(t, true, true) })
+			if took := time.Since(up); took > slack {
 				t.Errorf("it took %v until credentials were verified", took)
 			}
+			comesTo(t, r.echoingAs("nobody", madeUpToken(1)), "TOKEN_INVALID")
+
+			// It stays in service without the store that it had.
+			server.Kill()
+			gatewaytest.Eventually(t, func() error { return r.isReady(t, true, false) })
+			must(t, r.echoing())
 		})
 	}
+}
+
+// isReady checks what /readyz, the health service and the metrics tell of the
+// gateway and of its store.
+func (r *rig) isReady(t testing.TB, ready, store bool) error {
+	t.Helper()
+	code, says, up := http.StatusServiceUnavailable, healthpb.HealthCheckResponse_NOT_SERVING, 0.0
+	if ready {
+		code, says = http.StatusOK, healthpb.HealthCheckResponse_SERVING
+	}
+	if store {
+		up = 1
+	}
+	if got := r.readyz(); got != code {
+		return fmt.Errorf("/readyz answers %d", got)
+	}
+	if text := r.AdminGet("/readyz"); !strings.Contains(text, fmt.Sprintf(`"stores":{"redis":%v}`, store)) {
+		return fmt.Errorf("/readyz says %s", text)
+	}
+	answer, err := healthpb.NewHealthClient(r.conn).Check(limited(t), &healthpb.HealthCheckRequest{})
+	if err != nil || answer.GetStatus() != says {
+		return fmt.Errorf("the health service says %v, %w", answer, err)
+	}
+	if got := r.Metric("rpcgate_auth_store_up"); got != up {
+		return fmt.Errorf("the metric is %v", got)
+	}
+	return nil
 }
 
 // What is wrong with a config is said, all of it, with file and line, and nothing

@@ -3,6 +3,7 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"os/exec"
@@ -90,6 +91,18 @@ func (s *Server) Size() int64 {
 	return n
 }
 
+// Replicate has another server hold what this one holds, and follow it.
+func (s *Server) Replicate(replica *Server) {
+	s.tb.Helper()
+	replica.Do("REPLICAOF", "127.0.0.1", s.port())
+	await(s.tb, "the replica", func() error {
+		if text := replica.Do("INFO", "replication"); !strings.Contains(text, "master_link_status:up") {
+			return fmt.Errorf("%s is not a replica yet", replica.Addr)
+		}
+		return nil
+	})
+}
+
 func (s *Server) port() string {
 	_, port, _ := net.SplitHostPort(s.Addr)
 	return port
@@ -145,3 +158,6 @@ func (s *Server) ping() error {
 	}
 	return fmt.Errorf("redis answers %q", answer)
 }
+
+// Context is the test's.
+func (s *Server) Context() context.Context { return s.tb.Context() }
