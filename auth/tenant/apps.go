@@ -151,6 +151,7 @@ const changeAppScript = `
 local was = redis.call('HMGET', app, 'created', 'op', 'version', 'deleted')
 if not was[1] and (was[4] or redis.call('ZCOUNT', ends, now, '+inf') == 0) then return {'none'} end
 if was[2] ~= ARGV[4] then
+  if string.sub(message, 1, 7) == 'revoked' then evenIfFull() end
   if ARGV[5] ~= '' and ARGV[5] ~= (was[3] or '0') then return {'conflict'} end
   if not found(ARGV[4]) then
     redis.call('HSET', app, 'updated', now, 'op', ARGV[4])
@@ -166,6 +167,9 @@ return {'ok', redis.call('HGETALL', app)}`
 // [ErrNoApp], [ErrConflict], [ErrInput].
 func (s *Store) ChangeApp(ctx context.Context, id string, c AppChange) (App, error) {
 	changed, err := s.changeApp(ctx, id, c)
+	if err == nil && c.Status != nil && *c.Status == Suspended {
+		err = s.confirmed(ctx, id)
+	}
 	if err != nil {
 		return App{}, fmt.Errorf("change %s: %w", appName(id), err)
 	}
@@ -200,6 +204,7 @@ func (s *Store) changeApp(ctx context.Context, id string, c AppChange) (App, err
 
 const deleteAppScript = `
 -- op
+evenIfFull()
 local was = redis.call('HMGET', app, 'created', 'deleted', 'epoch', 'version', 'ended_by')
 if was[2] or was[5] == ARGV[4] then return {'ok'} end
 if not was[1] and redis.call('ZCARD', ends) == 0 then return {'none'} end
@@ -220,7 +225,11 @@ return {'gone'}`
 // that is issued, after the first step begins anew: of the old tokens none comes
 // to life. Errors: [ErrNoApp], [ErrInput].
 func (s *Store) DeleteApp(ctx context.Context, id string) error {
-	if err := s.deleteApp(ctx, id); err != nil {
+	err := s.deleteApp(ctx, id)
+	if err == nil {
+		err = s.confirmed(ctx, id)
+	}
+	if err != nil {
 		return fmt.Errorf("delete %s: %w", appName(id), err)
 	}
 	return nil

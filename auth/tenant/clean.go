@@ -8,6 +8,7 @@ import "context"
 const (
 	// ids, after the end of what is revoked
 	markDead = `
+evenIfFull()
 local revoked = redis.call('HGET', app, 'revoked')
 for i = 5, #ARGV do
   local key = KEYS[i-1]

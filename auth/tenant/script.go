@@ -30,6 +30,11 @@ local function epoch() return tonumber(redis.call('HGET', app, 'epoch') or '0') 
 local function tell() redis.call('PUBLISH', channel, message) end
 local function integer(n) return string.format('%.0f', n) end
 
+-- Lets a script that takes something away run in a Redis that is full. That
+-- refuses what may need memory, but not in the middle of a script, once that has
+-- written: here, by removing what is not there.
+local function evenIfFull() redis.call('HDEL', app, '') end
+
 -- The fields and values from ARGV[from] on; an empty one is none.
 local function set(key, from)
   for i = from, #ARGV, 2 do

@@ -23,11 +23,13 @@ type Store struct {
 	keys Keys
 	zrpc *goZeroStore // nil: rpcgate's own layout
 	now  func() time.Time
+
+	confirm confirmation
 }
 
 // NewStore makes the store of the layout that cfg names.
 func NewStore(rdb redis.UniversalClient, cfg config.Auth) *Store {
-	s := &Store{rdb: rdb, keys: KeysOf(cfg), now: time.Now}
+	s := &Store{rdb: rdb, keys: KeysOf(cfg), now: time.Now, confirm: confirmationOf(cfg)}
 	if cfg.GoZero != nil {
 		s.zrpc = &goZeroStore{rdb, cfg.GoZero.Key, s.keys.Revocations()}
 	}
@@ -52,18 +54,4 @@ func newOp() string { return rand.Text() }
 // skipped.
 func (s *Store) register(ctx context.Context, app string) error {
 	return s.rdb.ZAdd(ctx, s.keys.AppIDs(), redis.Z{Member: app}).Err()
-}
-
-// List returns all tokens of app, or of all apps if app is "".
-func (s *Store) List(ctx context.Context, app string) ([]Token, error) {
-	var all []Token
-	for cursor := ""; ; {
-		page, next, err := s.Tokens(ctx, app, cursor, maxPage)
-		if err != nil {
-			return nil, err
-		}
-		if all, cursor = append(all, page...), next; cursor == "" {
-			return all, nil
-		}
-	}
 }

@@ -134,7 +134,7 @@ func (s *Store) Token(ctx context.Context, app, id string) (Token, error) {
 	return stored.Token, nil
 }
 
-const changeTokenScript = `
+const changeScript = `
 -- id, op, version, expires or '', fields and values
 local key = KEYS[4]
 local was = redis.call('HMGET', key, 'hash', 'op', 'version')
@@ -187,7 +187,7 @@ func (s *Store) changeToken(ctx context.Context, app, id string, c TokenChange) 
 			expires = "0"
 		}
 	}
-	answer, err := s.run(ctx, changeTokenScript, app, []string{id}, Message{KindChanged, app, id},
+	answer, err := s.run(ctx, changeScript, app, []string{id}, Message{KindChanged, app, id},
 		append([]any{id, newOp(), formatInt(c.IfVersion), expires}, fields...)...)
 	if err != nil {
 		return Token{}, err
@@ -295,6 +295,7 @@ func (s *Store) rotate(ctx context.Context, app, id string, grace time.Duration)
 
 const revokeScript = `
 -- id, end of what is revoked
+evenIfFull()
 local known = redis.call('EXISTS', KEYS[4])
 if known == 1 and redis.call('HEXISTS', KEYS[4], 'revoked') == 0 then
   revoke(KEYS[4], ARGV[4], now, ARGV[5])
@@ -305,6 +306,7 @@ return {known == 1 and 'ok' or 'none'}`
 
 const revokeAllScript = `
 -- op
+evenIfFull()
 local known = redis.call('HEXISTS', app, 'deleted') == 0 and redis.call('ZCOUNT', ends, now, '+inf') > 0
 if known and redis.call('HGET', app, 'ended_by') ~= ARGV[4] then
   found(ARGV[4])
@@ -330,7 +332,11 @@ func (s *Store) Revoke(ctx context.Context, app, id string) error {
 	case id == "":
 		revoke = s.revokeAll
 	}
-	if err := revoke(ctx, app, id); err != nil {
+	err := revoke(ctx, app, id)
+	if err == nil {
+		err = s.confirmed(ctx, app)
+	}
+	if err != nil {
 		return fmt.Errorf("revoke %s: %w", tokenName(app, id), err)
 	}
 	return nil
