@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,6 +49,9 @@ func BenchmarkCall(b *testing.B) {
 		"Content-Length: " + strconv.Itoa(len(text)) + "\r\n\r\n" + text
 	floor := serveJSONFloor(b, conn)
 	b.Run("JSON POST", func(b *testing.B) { benchmarkHTTP(b, httpAddr, post) })
+	b.Run("JSON POST, refused", func(b *testing.B) {
+		benchmarkHTTP(b, httpAddr, strings.Replace(post, "rpg_0", "rpg_1", 1)) // a credential that is made up
+	})
 	b.Run("JSON GET", func(b *testing.B) { benchmarkHTTP(b, httpAddr, get) })
 	b.Run("JSON POST, floor", func(b *testing.B) { benchmarkHTTP(b, floor, post) })
 	b.Run("JSON GET, floor", func(b *testing.B) { benchmarkHTTP(b, floor, get) })
@@ -160,7 +164,12 @@ func serveGateway(b *testing.B, backend string) (httpAddr, grpcAddr string) {
 	}
 	principal := auth.NewPrincipal(auth.Principal{App: "acme", TokenID: "0123456789"})
 	g, err := New(cfg, Deps{
-		Verifier: verifyFunc(func(auth.Credential) (*auth.Principal, error) { return principal, nil }),
+		Verifier: verifyFunc(func(c auth.Credential) (*auth.Principal, error) {
+			if strings.HasPrefix(c.Token, "rpg_1") {
+				return nil, auth.ErrInvalid
+			}
+			return principal, nil
+		}),
 		Backends: map[string]*rpcproxy.Backend{"echo": proxy}, Logger: log, Registerer: reg, Gatherer: reg,
 	})
 	if err != nil {
@@ -241,7 +250,7 @@ func skipAnswer(in *bufio.Reader) error {
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		switch digits, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); {
-		case first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")):
+		case first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")) && !bytes.HasPrefix(line, []byte("HTTP/1.1 401 ")):
 			return errors.New(string(line))
 		case ok:
 			for _, c := range digits {
