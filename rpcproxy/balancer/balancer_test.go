@@ -1,6 +1,7 @@
 package balancer_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -125,6 +126,7 @@ type cluster struct {
 	conn      *grpc.ClientConn
 	dialer    func(context.Context, string) (net.Conn, error) // of startSlow
 	ahead     atomic.Int64                                    // of the fleet's clock
+	timeout   time.Duration                                   // of an attempt to connect; 0: a second
 }
 
 func startCluster(t *testing.T, n int, cfg config.Balancer) *cluster {
@@ -156,7 +158,7 @@ func (c *cluster) dial(t *testing.T, policy string, o ...grpc.DialOption) *grpc.
 	o = append(o, grpc.WithResolvers(c.resolver),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(text),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, MaxDelay: 10 * time.Millisecond}, MinConnectTimeout: time.Second,
+			Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, MaxDelay: 10 * time.Millisecond}, MinConnectTimeout: cmp.Or(c.timeout, time.Second),
 		}))
 	conn, err := grpc.NewClient("manual:///cluster", o...)
 	if err != nil {

@@ -29,7 +29,7 @@ type crowd struct {
 	hold   chan struct{} // closed: dials go on; nil: they do at once
 
 	mu      sync.Mutex
-	dialing int
+	dialing map[context.Context]bool
 	most    int
 	order   []string // the apps, as their dials began
 	broken  atomic.Bool
@@ -37,7 +37,8 @@ type crowd struct {
 
 func newCrowd(t *testing.T, policy string, limit, endpoints int) *crowd {
 	t.Helper()
-	c := &crowd{policy: policy}
+	c := &crowd{policy: policy, dialing: map[context.Context]bool{}}
+	c.timeout = patience // a busy machine takes its time
 	var err error
 	c.fleet, err = fleet.New(config.Backend{Balancer: config.Balancer{Policy: policy}, Pool: config.Pool{MaxDials: limit}},
 		fleet.Options{})
@@ -50,23 +51,37 @@ func newCrowd(t *testing.T, policy string, limit, endpoints int) *crowd {
 	return c
 }
 
+// enter notes that a dial begins, and how many there are with it, but for those
+// that were given up.
+func (c *crowd) enter(ctx context.Context, app string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.order = append(c.order, app)
+	c.dialing[ctx] = true
+	n := 0
+	for other := range c.dialing {
+		if other.Err() == nil {
+			n++
+		}
+	}
+	c.most = max(c.most, n)
+}
+
+func (c *crowd) leave(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.dialing, ctx)
+}
+
 // join makes a connection for an app.
 func (c *crowd) join(t *testing.T, app string) *grpc.ClientConn {
 	t.Helper()
 	r := manual.NewBuilderWithScheme("manual")
 	r.InitialState(balancer.WithDials(c.state(c.endpoints...), c.fleet.Dials(), app))
-	member := cluster{resolver: r}
+	member := cluster{resolver: r, timeout: c.timeout}
 	conn := member.dial(t, c.policy, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-		c.mu.Lock()
-		c.dialing++
-		c.most = max(c.most, c.dialing)
-		c.order = append(c.order, app)
-		c.mu.Unlock()
-		defer func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.dialing--
-		}()
+		c.enter(ctx, app)
+		defer c.leave(ctx)
 		if c.hold != nil {
 			select {
 			case <-c.hold:
@@ -99,7 +114,7 @@ func callOver(ctx context.Context, conn *grpc.ClientConn) error {
 
 func patiently(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -112,7 +127,7 @@ func TestFirstCallsOfManyAreSmoothed(t *testing.T) {
 			const limit, endpoints = 3, 2
 			c := newCrowd(t, policy, limit, endpoints)
 			var wg sync.WaitGroup
-			for i := range 100 {
+			for i := range 50 {
 				conn := c.join(t, fmt.Sprint("app", i%7))
 				wg.Go(func() {
 					if err := callOver(patiently(t), conn); err != nil {
@@ -223,6 +238,7 @@ func TestFailedDialsGivePlace(t *testing.T) {
 // their turn do not wait for as long as it takes all of them.
 func TestCallsDoNotWaitForATurnInVain(t *testing.T) {
 	c := newCrowd(t, "p2c_ewma", 1, 1)
+	c.timeout = time.Second
 	c.hold = make(chan struct{})
 	defer close(c.hold)
 	var conns []*grpc.ClientConn

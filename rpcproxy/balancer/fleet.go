@@ -123,8 +123,8 @@ func (b *fleetBalancer) link(e *fleet.Endpoint, addresses []resolver.Address) (*
 // ended.
 func (b *fleetBalancer) drop(l *link) {
 	b.become(l, connectivity.Shutdown)
-	l.endDial()
 	l.pick.SubConn.Shutdown()
+	l.endDial() // once it is given up indeed
 	if b.links[l.endpoint] == l { // or another connection has taken its place
 		delete(b.links, l.endpoint)
 	}

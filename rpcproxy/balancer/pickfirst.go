@@ -150,8 +150,8 @@ func (c *patientConn) Shutdown() {
 	c.mu.Lock()
 	c.shut = true
 	c.mu.Unlock()
-	c.endDial()
 	c.SubConn.Shutdown()
+	c.endDial() // once it is given up indeed
 	c.cc.mu.Lock()
 	defer c.cc.mu.Unlock()
 	delete(c.cc.conns, c)
