@@ -67,6 +67,11 @@ type Auth struct {
 	GoZero *GoZero `yaml:"gozero"`
 	// The cache of look-ups.
 	Cache CredentialCache `yaml:"cache"`
+	// How many of Redis' replicas must have a revocation (a suspension, a deletion) before it is said to be done;
+	// with fewer it is reported as unconfirmed. 0: it is not asked.
+	ConfirmReplicas int `yaml:"confirm_replicas" default:"0" min:"0"`
+	// How long the replicas have for it.
+	ConfirmTimeout time.Duration `yaml:"confirm_timeout" default:"1s" min:"1ms"`
 	// How often guesses may fail.
 	Guessing Guessing `yaml:"guessing"`
 	// What a revocation does to calls already in flight: finish lets them end, cancel ends them with the

@@ -94,6 +94,7 @@ func (s *Server) Size() int64 {
 // Replicate has another server hold what this one holds, and follow it.
 func (s *Server) Replicate(replica *Server) {
 	s.tb.Helper()
+	s.Do("CONFIG", "SET", "repl-diskless-sync-delay", 0)
 	replica.Do("REPLICAOF", "127.0.0.1", s.port())
 	await(s.tb, "the replica", func() error {
 		if text := replica.Do("INFO", "replication"); !strings.Contains(text, "master_link_status:up") {
