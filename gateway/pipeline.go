@@ -32,7 +32,7 @@ func chain(last Handler, steps ...step) Handler {
 // pipeline builds what every call of one route runs through, whichever its
 // protocol, outermost first:
 //
-//	(trace) → recover → observe → enter → authenticate → admit → (authorize) → limit → bound → deadline → dispatch
+//	(trace) → recover → observe → enter → authenticate → admit → authorize → limit → bound → deadline → dispatch
 //
 // The stages in parentheses have their place but no step yet.
 func (g *Gateway) pipeline(r *routes.Route, dispatch Handler) Handler {
@@ -169,7 +169,7 @@ func (g *Gateway) logCall(ctx context.Context, c *Call, failure *callError, code
 	rec.ClientIP, _ = netip.ParseAddr(c.ClientIP) // a Unix socket's peer has none
 	if c.Principal != nil {
 		rec.App, rec.TokenID = c.Principal.App, c.Principal.TokenID
-	} else if failure != nil && (failure.Code == codes.Unauthenticated || failure.Code == codes.PermissionDenied) {
+	} else if failure != nil && (failure.Code == codes.Unauthenticated || failure.Code == codes.PermissionDenied || isTooManyFailures(failure)) {
 		rec.ClaimedApp = c.Credential.App
 		rec.ClaimedTokenID = auth.TokenID(c.Credential.Token)
 	}

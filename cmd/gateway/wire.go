@@ -81,7 +81,7 @@ func (p *parts) wireVerifier(reg prometheus.Registerer) error {
 	if err != nil {
 		return fmt.Errorf("auth: %w", err)
 	}
-	p.limiter, err = shared.New(rdb, p.cfg.Auth, p.cfg.Limits, shared.Options{Logger: p.log, Registerer: reg})
+	p.limiter, err = shared.New(rdb, p.cfg.Auth, p.cfg.Limits, shared.Options{Logger: p.log, Registerer: reg, Gateways: p.verifier.Nodes})
 	return err
 }
 
