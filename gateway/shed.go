@@ -88,7 +88,7 @@ func (s *shedder) admit() step {
 				rank, cost = limits.RankRefusal, costOfRefusal
 			}
 			if v != limits.TooSlow {
-				if err := s.turns.wait(ctx, tenant, rank, cost); err != nil {
+				if err := s.turns.begin(ctx, tenant, rank, cost); err != nil {
 					return err
 				}
 			}
@@ -136,6 +136,10 @@ func (s *shedder) count(v limits.Verdict, p limits.Priority) {
 // shedLogInterval is how often the log says that calls are shed, while they are.
 const shedLogInterval = 10 * time.Second
 
+// waitsOfCall is how often a call waits until it is run, more or less. What it waits
+// for its turn it does not wait then: without turns it would have been some of each.
+const waitsOfCall = 10
+
 // run measures the load, and adjusts what is admitted to it, until ctx ends.
 func (s *shedder) run(ctx context.Context, log *slog.Logger) {
 	cpu, queue := load.NewCPU(), load.NewQueue()
@@ -153,7 +157,8 @@ func (s *shedder) run(ctx context.Context, log *slog.Logger) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		s.overload.Adjust(limits.Load{Elapsed: now.Sub(last), CPU: cpu.Share(), QueueDelay: queue.Mean()})
+		delay := max(queue.Mean(), s.turns.delay()/waitsOfCall)
+		s.overload.Adjust(limits.Load{Elapsed: now.Sub(last), CPU: cpu.Share(), QueueDelay: delay})
 		last = now
 		status := s.overload.Status()
 		s.metrics.CPU.Set(status.CPU)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/mem"
@@ -24,6 +25,8 @@ type turns struct {
 	limits *limits.Turns
 	spare  sync.Pool  // of *limits.Turn
 	idles  chan *idle // as many as there are turns at once
+
+	begun, waited atomic.Int64 // calls that had their turn, and how long they waited for it, since delay
 }
 
 // What work is taken to cost a processor. Only its relation matters, between the
@@ -77,6 +80,25 @@ func (t *turns) close() {
 			return
 		}
 	}
+}
+
+// begin waits for the turn of a call that begins, or is refused. An error says that
+// the caller is gone.
+func (t *turns) begin(ctx context.Context, tenant limits.Tenant, rank int, cost time.Duration) error {
+	if !t.limits.Engaged() {
+		return nil
+	}
+	began := time.Now()
+	err := t.wait(ctx, tenant, rank, cost)
+	t.begun.Add(1)
+	t.waited.Add(int64(time.Since(began)))
+	return err
+}
+
+// delay is how long the calls of late waited for their turns, on average.
+func (t *turns) delay() time.Duration {
+	begun, waited := t.begun.Swap(0), t.waited.Swap(0)
+	return time.Duration(waited / max(begun, 1))
 }
 
 // wait waits for a turn. An error says that the caller is gone.
