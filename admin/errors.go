@@ -67,6 +67,7 @@ func failure(err error) error {
 		{tenant.ErrTooMany, codes.ResourceExhausted, "TOO_MANY_TOKENS"},
 		{tenant.ErrReplaced, codes.FailedPrecondition, "TOKEN_REPLACED"},
 		{tenant.ErrLayout, codes.FailedPrecondition, "LAYOUT"},
+		{tenant.ErrUnconfirmed, codes.Unavailable, "UNCONFIRMED"},
 	} {
 		if errors.Is(err, row.is) {
 			return statusError(row.code, row.reason, err.Error())
