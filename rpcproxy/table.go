@@ -21,6 +21,9 @@ const tableShards = 64
 type table struct {
 	seed   maphash.Seed
 	shards [tableShards]shard
+	// Stands where an entry was, so that searches go on behind it. It is only
+	// compared with.
+	removed entry
 }
 
 type shard struct {
@@ -29,8 +32,8 @@ type shard struct {
 	taken int                    // slots that were ever used: entries, and what was removed
 }
 
-// slot holds an entry and its hash; removed, where there was one; nil, where
-// there never was, at which a search ends.
+// slot holds an entry and its hash; table.removed, where there was one; nil,
+// where there never was, at which a search ends.
 type slot struct {
 	hash  atomic.Uint64
 	entry atomic.Pointer[entry]
@@ -69,34 +72,30 @@ func (t *table) get(hash uint64, key *connKey) *entry {
 		if e == nil {
 			return nil
 		}
-		if list[i].hash.Load() == hash && e != removed && e.key == *key {
+		if list[i].hash.Load() == hash && e != &t.removed && e.key == *key {
 			return e
 		}
 	}
 }
 
-// removed stands where an entry was, so that searches go on behind it. It is
-// only compared with.
-var removed = new(entry)
-
 // putLocked adds an entry whose key has none.
 func (t *table) putLocked(e *entry) {
 	s := t.shard(e.hash)
 	if slots := s.slots.Load(); slots == nil || 4*(s.taken+1) > 3*len(*slots) {
-		s.rebuildLocked()
+		t.rebuildLocked(s)
 	}
-	if s.insertLocked(*s.slots.Load(), e) {
+	if t.insertLocked(*s.slots.Load(), e) {
 		s.taken++
 	}
 	s.live++
 }
 
 // insertLocked tells whether it took a slot that was never used.
-func (*shard) insertLocked(list []slot, e *entry) (fresh bool) {
+func (t *table) insertLocked(list []slot, e *entry) (fresh bool) {
 	mask := uint64(len(list) - 1)
 	for i := e.hash & mask; ; i = (i + 1) & mask {
 		old := list[i].entry.Load()
-		if old != nil && old != removed {
+		if old != nil && old != &t.removed {
 			continue
 		}
 		list[i].hash.Store(e.hash)
@@ -105,9 +104,9 @@ func (*shard) insertLocked(list []slot, e *entry) (fresh bool) {
 	}
 }
 
-// rebuildLocked makes room for one more, and leaves out what was removed. At
+// rebuildLocked makes room for one more in a shard, and leaves out what was removed. At
 // least half of the slots are free after it.
-func (s *shard) rebuildLocked() {
+func (t *table) rebuildLocked(s *shard) {
 	size := minSlots
 	for size < 2*(s.live+1) {
 		size *= 2
@@ -115,8 +114,8 @@ func (s *shard) rebuildLocked() {
 	list := make([]slot, size)
 	if old := s.slots.Load(); old != nil {
 		for i := range *old {
-			if e := (*old)[i].entry.Load(); e != nil && e != removed {
-				s.insertLocked(list, e)
+			if e := (*old)[i].entry.Load(); e != nil && e != &t.removed {
+				t.insertLocked(list, e)
 			}
 		}
 	}
@@ -138,7 +137,7 @@ func (t *table) removeLocked(e *entry) {
 		case nil:
 			return
 		case e:
-			list[i].entry.Store(removed)
+			list[i].entry.Store(&t.removed)
 			s.live--
 			return
 		}

@@ -124,7 +124,7 @@ func (b *fleetBalancer) link(e *fleet.Endpoint, addresses []resolver.Address) (*
 func (b *fleetBalancer) drop(l *link) {
 	b.become(l, connectivity.Shutdown)
 	l.pick.SubConn.Shutdown()
-	l.endDial() // once it is given up indeed
+	l.endDial()                   // once it is given up indeed
 	if b.links[l.endpoint] == l { // or another connection has taken its place
 		delete(b.links, l.endpoint)
 	}
