@@ -20,6 +20,7 @@ type timing struct {
 	pingTimeout      time.Duration
 	minWait, maxWait time.Duration // between attempts to subscribe
 	verifyRetry      time.Duration // between passes over what is remembered
+	deafInterval     time.Duration // between passes while revocations cannot be heard
 	maxQuestionsWait time.Duration // between attempts to hear questions
 	beatInterval     time.Duration // between signs of life
 	useInterval      time.Duration // between notes of what was used
@@ -34,6 +35,7 @@ func defaultTiming() timing {
 		maxWait:      time.Second,
 		verifyRetry:  500 * time.Millisecond,
 
+		deafInterval:     2 * time.Second,
 		maxQuestionsWait: 30 * time.Second,
 		beatInterval:     2 * time.Second,
 		useInterval:      time.Minute + time.Second, // no token is written twice in a minute
@@ -49,14 +51,15 @@ func defaultTiming() timing {
 // Redis keeps no messages for who is not there. So whenever the subscription is
 // made (anew), everything remembered is looked up again, at once, and what is
 // in use first; and while it cannot be made, what is remembered is asked for
-// again every second at most, so that even a gateway that may ask but not
-// subscribe hears of a revocation in about that time. Where Redis cannot be
-// asked either, what is remembered keeps serving as far as the mode allows.
+// again every second at most by who uses it, and every two by the verifier
+// itself, so that even a gateway that may ask but not subscribe hears of a
+// revocation in about that time. Where Redis cannot be asked either, what is remembered keeps serving as far as the mode allows.
 func (v *Verifier) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { v.cache.Run(ctx) })
 	beside.Go(func() { v.watchStore(ctx) })
+	beside.Go(func() { v.verifyWhileDeaf(ctx) })
 	beside.Go(func() { v.beat(ctx) })
 	beside.Go(func() { v.watchImported(ctx) })
 	beside.Go(func() { v.answerQuestions(ctx) })
@@ -102,9 +105,11 @@ func (v *Verifier) subscription(ctx context.Context) (confirmed bool, err error)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer v.metrics.subscribed.Set(0)
+	defer v.hearing.Store(false)
 	return v.listen(ctx, v.channel, func() {
 		// From here on nothing is missed. What was looked up before may be old.
 		v.cache.ExpireAll()
+		v.hearing.Store(true)
 		v.metrics.subscribed.Set(1)
 		v.log.InfoContext(ctx, "revocations are being heard", "channel", v.channel)
 		wg.Go(func() { v.verifyAll(ctx) })

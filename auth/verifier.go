@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,6 +32,7 @@ type Verifier struct {
 	loadTimeout time.Duration
 
 	imported imported
+	hearing  atomic.Bool // revocations
 	node     node
 	store    storeState
 	ended    *ended
