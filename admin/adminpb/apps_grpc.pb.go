@@ -39,8 +39,8 @@ type AppServiceClient interface {
 	CreateApp(ctx context.Context, in *CreateAppRequest, opts ...grpc.CallOption) (*App, error)
 	// GetApp finds an app. NOT_FOUND when there is none.
 	GetApp(ctx context.Context, in *GetAppRequest, opts ...grpc.CallOption) (*App, error)
-	// ListApps gives a page of the apps, in no order. An app may come twice while
-	// others are added or deleted.
+	// ListApps gives a page of the apps, by their ids. One that is there throughout
+	// comes once (of zRPC's hash: at least once, in no order).
 	ListApps(ctx context.Context, in *ListAppsRequest, opts ...grpc.CallOption) (*ListAppsResponse, error)
 	// UpdateApp changes the fields that the mask names, at every gateway within a
 	// second. Over JSON the mask is what the body has, unless the query says.
@@ -143,8 +143,8 @@ type AppServiceServer interface {
 	CreateApp(context.Context, *CreateAppRequest) (*App, error)
 	// GetApp finds an app. NOT_FOUND when there is none.
 	GetApp(context.Context, *GetAppRequest) (*App, error)
-	// ListApps gives a page of the apps, in no order. An app may come twice while
-	// others are added or deleted.
+	// ListApps gives a page of the apps, by their ids. One that is there throughout
+	// comes once (of zRPC's hash: at least once, in no order).
 	ListApps(context.Context, *ListAppsRequest) (*ListAppsResponse, error)
 	// UpdateApp changes the fields that the mask names, at every gateway within a
 	// second. Over JSON the mask is what the body has, unless the query says.

@@ -41,8 +41,8 @@ type TokenServiceClient interface {
 	IssueToken(ctx context.Context, in *IssueTokenRequest, opts ...grpc.CallOption) (*IssuedToken, error)
 	// GetToken finds a token. NOT_FOUND when there is none.
 	GetToken(ctx context.Context, in *GetTokenRequest, opts ...grpc.CallOption) (*Token, error)
-	// ListTokens gives a page of an app's tokens, or of everybody's. A token may
-	// come twice while others are added or removed.
+	// ListTokens gives a page of an app's tokens, or of everybody's, by app and id.
+	// One that is there throughout comes once (of zRPC's hash: at least once).
 	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
 	// UpdateToken changes the fields that the mask names, at every gateway within
 	// a second. Over JSON the mask is what the body has, unless the query says.
@@ -159,8 +159,8 @@ type TokenServiceServer interface {
 	IssueToken(context.Context, *IssueTokenRequest) (*IssuedToken, error)
 	// GetToken finds a token. NOT_FOUND when there is none.
 	GetToken(context.Context, *GetTokenRequest) (*Token, error)
-	// ListTokens gives a page of an app's tokens, or of everybody's. A token may
-	// come twice while others are added or removed.
+	// ListTokens gives a page of an app's tokens, or of everybody's, by app and id.
+	// One that is there throughout comes once (of zRPC's hash: at least once).
 	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)
 	// UpdateToken changes the fields that the mask names, at every gateway within
 	// a second. Over JSON the mask is what the body has, unless the query says.

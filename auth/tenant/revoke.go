@@ -30,9 +30,10 @@ return {known and 'ok' or 'none'}`
 
 // Revoke ends a token, or all tokens of app if id is "", and tells every
 // gateway. All of an app's are dead by one atomic step (an app without a record
-// gets one for it); then each of them is marked, page by page, for lists and so that it vanishes in the end. Revoking
-// what is revoked tells the gateways again. Errors: [ErrNoToken], after they
-// were told all the same, [ErrInput].
+// gets one for it); then each of them is marked, page by page, for lists and so
+// that it vanishes in the end. Revoking what is revoked tells the gateways again.
+// Errors: [ErrNoToken], after they were told all the same, [ErrUnconfirmed],
+// [ErrInput].
 func (s *Store) Revoke(ctx context.Context, app, id string) error {
 	if err := ValidateApp(app); err != nil {
 		return fmt.Errorf("revoke a token: %w", err)

@@ -16,8 +16,8 @@ func newAppList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the apps",
-		Long: `List the apps, in no order, as they are read: there may be many. An app may come
-twice while others are added or deleted.`,
+		Long: `List the apps by their ids, as they are read: there may be many. What comes and
+goes meanwhile may be missing; nothing comes twice.`,
 		Example: `  gateway app list -c gateway.yaml
   gateway app list --redis 127.0.0.1:6379 --output ndjson`,
 		Args: noArgs,

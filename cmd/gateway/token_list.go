@@ -18,7 +18,8 @@ func newTokenList() *cobra.Command {
 		Use:   "list",
 		Short: "List the tokens, without their secrets",
 		Long: `List the tokens of an app, or of all apps, without their secrets, as they are
-read: there may be many. A token may come twice while others are added or removed.`,
+read, by app and id: there may be many. What comes and goes meanwhile may be
+missing; nothing comes twice.`,
 		Example: `  gateway token list --redis 127.0.0.1:6379
   gateway token list --app acme -c gateway.yaml --output json`,
 		Args: noArgs,
