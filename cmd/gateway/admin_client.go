@@ -24,14 +24,16 @@ const maxAdminAnswer = 64 << 20
 type adminFlags struct {
 	file, address string
 	timeout       time.Duration
+	operatorFlags
 }
 
 const defaultAdmin = "127.0.0.1:9091"
 
 func (f *adminFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.file, "config", "c", "", "take the admin address from the configuration `FILE`")
-	cmd.Flags().StringVar(&f.address, "admin", "", `the gateway's admin `+"`ADDRESS`"+` (default "`+defaultAdmin+`")`)
+	cmd.Flags().StringVar(&f.address, "admin", "", `the gateway's admin `+"`ADDRESS`"+`, or https://ADDRESS (default "`+defaultAdmin+`")`)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	f.operatorFlags.add(cmd)
 }
 
 // resolve gives the address to call.
@@ -45,7 +47,7 @@ func (f *adminFlags) resolve() (string, error) {
 	case f.file == "" && f.address == "":
 		return defaultAdmin, nil
 	case f.address != "":
-		return f.address, needAddress("admin", f.address)
+		return f.address, nil
 	}
 	cfg, err := config.Load(f.file)
 	if err != nil {
@@ -61,6 +63,9 @@ func (f *adminFlags) resolve() (string, error) {
 	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
 		host = "127.0.0.1" // it listens on all addresses
 	}
+	if cfg.Admin.TLS != nil {
+		return "https://" + net.JoinHostPort(host, port), nil
+	}
 	return net.JoinHostPort(host, port), nil
 }
 
@@ -68,6 +73,10 @@ func (f *adminFlags) resolve() (string, error) {
 // a body, a POST of it as JSON.
 func (f *adminFlags) ask(ctx context.Context, path string, body, answer any) error {
 	address, err := f.resolve()
+	if err != nil {
+		return err
+	}
+	client, base, err := f.client(address)
 	if err != nil {
 		return err
 	}
@@ -80,17 +89,19 @@ func (f *adminFlags) ask(ctx context.Context, path string, body, answer any) err
 			return err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, bytes.NewReader(content))
+	req, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(content))
 	if err != nil {
 		return usagef("--admin: %q is not host:port", address)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	// No proxy from the environment, and no redirect: an order is for this gateway.
-	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	token, err := f.token()
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -108,6 +119,23 @@ func (f *adminFlags) ask(ctx context.Context, path string, body, answer any) err
 		return fmt.Errorf("the answer of %s is not the gateway's: %w", address, err)
 	}
 	return nil
+}
+
+// client makes a client for an admin address, and gives the base of its URLs. No
+// proxy from the environment, and no redirect: an order is for this gateway.
+func (f *operatorFlags) client(address string) (client *http.Client, base string, err error) {
+	hostPort, config, err := f.where(address)
+	if err != nil {
+		return nil, "", err
+	}
+	base = "http://" + hostPort
+	if config != nil {
+		base = "https://" + hostPort
+	}
+	return &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: config},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, base, nil
 }
 
 // adminError is what an answer says is wrong, fit for a terminal.

@@ -42,6 +42,11 @@ type operatorFlags struct {
 
 func (f *operatorFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.tokenFile, "operator-token-file", "", "`FILE` with the operator's token; default: the environment's "+operatorTokenEnv)
+	f.addTrust(cmd)
+}
+
+// addTrust adds the flags without which nobody is known as an operator.
+func (f *operatorFlags) addTrust(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "`FILE` with the authorities of the admin port's certificate; with it, TLS is spoken")
 	cmd.Flags().StringVar(&f.certFile, "cert-file", "", "`FILE` with the operator's certificate")
 	cmd.Flags().StringVar(&f.keyFile, "key-file", "", "`FILE` with its key")

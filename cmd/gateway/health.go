@@ -14,6 +14,7 @@ import (
 func newHealth() *cobra.Command {
 	var admin string
 	var timeout time.Duration
+	var trust operatorFlags
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a running gateway whether it is ready",
@@ -22,25 +23,27 @@ For health checks of containers, where there is no shell and no curl.`,
 		Example: `  gateway health --admin 127.0.0.1:9091`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := needAddress("admin", admin); err != nil {
+			client, base, err := trust.client(admin)
+			if err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return askReady(ctx, cmd.OutOrStdout(), admin)
+			return askReady(ctx, cmd.OutOrStdout(), client, base)
 		},
 	}
-	cmd.Flags().StringVar(&admin, "admin", "127.0.0.1:9091", "the gateway's admin `ADDRESS`")
+	cmd.Flags().StringVar(&admin, "admin", "127.0.0.1:9091", "the gateway's admin `ADDRESS`, or https://ADDRESS")
+	trust.addTrust(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the answer")
 	return cmd
 }
 
-func askReady(ctx context.Context, out io.Writer, admin string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", nil)
+func askReady(ctx context.Context, out io.Writer, client *http.Client, base string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
 	if err != nil {
-		return usagef("--admin %q is not host:port", admin)
+		return usagef("--admin: %q is not host:port", base)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("asking the gateway: %w", err)
 	}

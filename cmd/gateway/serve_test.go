@@ -46,8 +46,8 @@ backends:
 			continue
 		}
 		var stdout, stderr bytes.Buffer
-		if got := runHere(ctx, &stdout, &stderr, "health", "--admin", line.Admin); got != exitOK || !strings.Contains(stdout.String(), `"down":`) {
-			t.Errorf("health: exit status %d, %s%s", got, &stdout, &stderr)
+		if got := runHere(ctx, &stdout, &stderr, "health", "--admin", line.Admin); got != exitFailed || !strings.Contains(stderr.String(), `"redis":false`) {
+			t.Errorf("health without a store: exit status %d, %s%s", got, &stdout, &stderr)
 		}
 		cancel() // as the first signal does
 	}
