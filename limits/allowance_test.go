@@ -215,8 +215,8 @@ func TestStoreHangs(t *testing.T) {
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	day := func(now time.Duration) (string, time.Duration) {
-		n := now / (24 * time.Hour)
-		return time.Time{}.Add(n * 24 * time.Hour).Format("0102"), (n + 1) * 24 * time.Hour
+		n := int(now / (24 * time.Hour))
+		return time.Time{}.AddDate(0, 0, n).Format("0102"), time.Duration(n+1) * 24 * time.Hour
 	}
 	w := newWorld(Spec{Calls: 10_000, Burst: 10_000}, 3, AllowanceOptions{Period: day})
 	granted, _ := w.offer(10*time.Second, always(2000, 300, 1))
