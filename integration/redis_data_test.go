@@ -30,6 +30,8 @@ func TestRedisIsFull(t *testing.T) {
 	if exit != 1 || !strings.Contains(stderr, "OOM") {
 		t.Errorf("the command exits with %d: %s", exit, stderr)
 	}
+	g.revokes(t, unseen)
+	comesTo(t, g.with(unseen), "TOKEN_REVOKED")
 	server.Do("CONFIG", "SET", "maxmemory", "0")
 	g.serves(t, g.app)
 	callers.neverWait(t)
