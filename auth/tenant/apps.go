@@ -255,7 +255,7 @@ func (s *Store) deleteApp(ctx context.Context, id string) error {
 	if err := s.rdb.ZRem(ctx, s.keys.AppIDs(), id).Err(); err != nil {
 		return err
 	}
-	if begun, err := s.rdb.Exists(ctx, s.keys.App(id)).Result(); err != nil || begun == 0 {
+	if begun, err := s.rdb.Exists(ctx, s.keys.App(id), s.keys.IDs(id)).Result(); err != nil || begun == 0 {
 		return err
 	}
 	return s.register(ctx, id)
