@@ -73,6 +73,7 @@ func isTooManyFailures(err error) bool {
 func describeTooManyFailures(err error) *callError {
 	failure := &callError{
 		Code: codes.ResourceExhausted, Reason: "TOO_MANY_FAILURES", RetryAfter: time.Second,
+		cause:   err,
 		Message: "too many authentications have failed from this address or for this app; credentials that are not known here have to wait",
 	}
 	if e, ok := errors.AsType[*tooManyFailures](err); ok {

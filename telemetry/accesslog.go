@@ -137,7 +137,8 @@ func sampled(share float64) bool {
 // there is one.
 func serverFault(code codes.Code, reason string) bool {
 	switch reason {
-	case "NO_ROUTE", "METHOD_NOT_ALLOWED", "BODY_TOO_LARGE", "MESSAGE_TOO_LARGE", "CONTENT_ENCODING_UNSUPPORTED",
+	case "RATE_LIMITED", "TOO_MANY_FAILURES", "CONCURRENCY_LIMITED", "STREAMS_LIMITED", "STREAM_LIFETIME",
+		"NO_ROUTE", "METHOD_NOT_ALLOWED", "BODY_TOO_LARGE", "MESSAGE_TOO_LARGE", "CONTENT_ENCODING_UNSUPPORTED",
 		"BAD_BODY", "BAD_MESSAGE", "BAD_METADATA", "BAD_PATH", "BAD_REQUEST", "BAD_TIMEOUT":
 		return false // but BAD_RESPONSE is the backend's
 	}

@@ -63,6 +63,8 @@ func TestWhichCallsAreLogged(t *testing.T) {
 		{"the backend's fault", config.Log{Level: "warn"}, Record{Code: codes.Unavailable}, "WARN"},
 		{"a call for what no route has", config.Log{}, Record{Code: codes.Unimplemented, Reason: "NO_ROUTE"}, "INFO"},
 		{"the backend lacks the method", config.Log{}, Record{Code: codes.Unimplemented}, "WARN"},
+		{"a guess too many", config.Log{}, Record{Code: codes.ResourceExhausted, Reason: "TOO_MANY_FAILURES"}, "INFO"},
+		{"a stream too long", config.Log{}, Record{Code: codes.DeadlineExceeded, Reason: "STREAM_LIFETIME"}, "INFO"},
 		{"too large a body", config.Log{}, Record{Code: codes.ResourceExhausted, Reason: "BODY_TOO_LARGE"}, "INFO"},
 		{"the pool is full", config.Log{}, Record{Code: codes.ResourceExhausted, Reason: "POOL_FULL"}, "WARN"},
 		{"a response that is no message", config.Log{}, Record{Code: codes.Internal, Reason: "BAD_RESPONSE"}, "WARN"},
