@@ -24,18 +24,30 @@ type Limiter interface {
 
 // limiter is the step that keeps rates and quotas.
 type limiter struct {
-	from      Limiter
-	cfg       config.Limiting
-	decisions *telemetry.Limits
-	unrouted  memo // of routes without limits of their own
+	from     Limiter
+	cfg      config.Limiting
+	counters map[string]*decisionCounters // by limits.Key.Kind
+	unrouted memo                         // of routes without limits of their own
 }
 
 func newLimiter(from Limiter, cfg config.Limiting, reg prometheus.Registerer) *limiter {
 	if from == nil {
 		return nil
 	}
-	return &limiter{from: from, cfg: cfg, decisions: telemetry.NewLimits(reg)}
+	l := &limiter{from: from, cfg: cfg, counters: map[string]*decisionCounters{}}
+	decisions := telemetry.NewLimits(reg)
+	for _, key := range []limits.Key{{Whose: limits.OfApp}, {Whose: limits.OfToken}, {Whose: limits.OfRoute}, {Period: limits.Daily}, {Period: limits.Monthly}} {
+		counters := new(decisionCounters)
+		for d := range counters {
+			counters[d] = decisions.Decision(key.Kind(), limits.Decision(d).String())
+		}
+		l.counters[key.Kind()] = counters
+	}
+	return l
 }
+
+// decisionCounters are by limits.Decision.
+type decisionCounters [limits.Decisions]prometheus.Counter
 
 // callLimits are the limits that one principal's calls of a route have to keep.
 type callLimits struct {
@@ -48,7 +60,7 @@ type callLimit struct {
 
 	key     limits.Key
 	spec    limits.Spec
-	granted prometheus.Counter
+	counted *decisionCounters
 }
 
 // limited is what a call was granted by; its zero value is one without limits.
@@ -99,8 +111,7 @@ func (l *limiter) of(p *auth.Principal, r *routes.Route) *callLimits {
 		limits.Each(l2, func(period limits.Period, spec limits.Spec) {
 			key.Period = period
 			by.each = append(by.each, callLimit{
-				Allowance: l.from.Find(key, spec), key: key, spec: spec,
-				granted: l.decisions.Decision(key.Kind(), limits.Granted.String()),
+				Allowance: l.from.Find(key, spec), key: key, spec: spec, counted: l.counters[key.Kind()],
 			})
 		})
 	}
@@ -150,7 +161,7 @@ func (l *limiter) take(c *Call, by *callLimits) error {
 		case limits.Granted:
 			taken |= 1 << i
 		case limits.Uncounted:
-			l.decisions.Decision(by.each[i].key.Kind(), d.String()).Inc()
+			by.each[i].counted[d].Inc()
 		default:
 			for j := range i {
 				if taken&(1<<j) != 0 {
@@ -162,7 +173,7 @@ func (l *limiter) take(c *Call, by *callLimits) error {
 	}
 	for i := range by.each {
 		if taken&(1<<i) != 0 {
-			by.each[i].granted.Inc()
+			by.each[i].counted[limits.Granted].Inc()
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 // refuse refuses a call for the limit at i.
 func (l *limiter) refuse(c *Call, by *callLimits, i int, d limits.Decision, now time.Duration) error {
 	limit := &by.each[i]
-	l.decisions.Decision(limit.key.Kind(), d.String()).Inc()
+	limit.counted[d].Inc()
 	if d == limits.Unknown {
 		c.limited = limited{}
 		return errLimitsUnavailable
