@@ -117,25 +117,41 @@ func (h *heldBytes) answers(msg mem.BufferSlice, json bool) {
 	}
 }
 
-// usualAnswer is how much the answers of a route take, of late.
-type usualAnswer struct{ n atomic.Int64 }
+// usualAnswer is how much the answers of a route take, of late, to each app: what
+// one asks for must not be held against another. There is nothing of it as long as
+// all of them are small.
+type usualAnswer struct {
+	byTenant atomic.Pointer[[limits.Cells]atomic.Uint32] // in KiB
+}
 
 // note takes an answer in. What is large counts at once, and what is small little
 // by little: who is let in by it must have room for what may come.
-func (u *usualAnswer) note(n int64) {
-	usual := u.n.Load()
-	switch {
-	case n > usual:
-		u.n.Store(n)
-	case usual >= leastHeld:
-		u.n.Store(usual - (usual-n)/16 - 1)
+func (u *usualAnswer) note(t limits.Tenant, n int64) {
+	all := u.byTenant.Load()
+	if all == nil {
+		if n < leastHeld {
+			return
+		}
+		u.byTenant.CompareAndSwap(nil, new([limits.Cells]atomic.Uint32))
+		all = u.byTenant.Load()
+	}
+	latest, cell := uint32(min(n>>10, math.MaxInt32)), &all[t.Cell()]
+	switch usual := cell.Load(); {
+	case latest > usual:
+		cell.Store(latest)
+	case usual > latest:
+		cell.Store(usual - (usual-latest+15)/16)
 	}
 }
 
-// room takes room for a route's answer before there is one: once the backend has
-// given it, it is too late to refuse the call.
+// room takes room for an answer before there is one: once the backend has given it,
+// it is too late to refuse the call.
 func (u *usualAnswer) room(h *heldBytes) limits.Verdict {
-	n := u.n.Load()
+	all := u.byTenant.Load()
+	if all == nil {
+		return limits.Admitted
+	}
+	n := int64(all[h.tenant.Cell()].Load()) << 10
 	if n < leastHeld {
 		return limits.Admitted
 	}

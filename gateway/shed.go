@@ -97,7 +97,7 @@ func (s *shedder) admit() step {
 			}
 			err := next(ctx, c)
 			if err == nil {
-				answer.note(c.held.out)
+				answer.note(tenant, c.held.out)
 			}
 			return err
 		}

@@ -14,6 +14,12 @@ type Tenant struct {
 // cellCount is how many cells there are: a bound for all that is kept by app.
 const cellCount = 2048
 
+// Cells is how many there are of what is kept by [Tenant.Cell].
+const Cells = cellCount
+
+// Cell is the tenant's, below Cells.
+func (t Tenant) Cell() int { return int(t.cell) }
+
 // MaxWeight is the largest weight: what is above it counts as that.
 const MaxWeight = 1000
 

@@ -44,6 +44,7 @@ type conn struct {
 type call struct {
 	id     uint32
 	due    time.Time
+	sent   time.Time // when it was due, or, where that is the driver's fault, sent
 	status string
 	window int64
 	left   []byte // of the body
@@ -158,11 +159,12 @@ func (c *conn) begin() error {
 	for len(c.waiting) > 0 && len(c.open) < c.max && c.next < math.MaxInt32 {
 		due := c.waiting[0]
 		c.waiting = c.waiting[1:]
+		sent := due
 		// The driver's own lateness is not the server's: its timers are too coarse.
 		if now := time.Now(); now.Sub(due) < 5*time.Millisecond {
-			due = now
+			sent = now
 		}
-		k := &call{id: c.next, due: due, window: c.initial, left: c.plan.Body}
+		k := &call{id: c.next, due: due, sent: sent, window: c.initial, left: c.plan.Body}
 		c.next += 2
 		c.open[k.id] = k
 		if err := c.request(k); err != nil {
@@ -309,7 +311,7 @@ func (c *conn) take(frame http2.Frame) error {
 func (c *conn) end(k *call) error {
 	now := time.Now()
 	c.forget(k)
-	took := now.Sub(k.due)
+	took := now.Sub(k.sent)
 	c.tally.count(k.due, func(s *Counts) {
 		switch {
 		case took > c.plan.Patience:
