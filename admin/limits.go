@@ -33,7 +33,7 @@ func limitsTo(l config.Limits) *adminpb.Limits {
 }
 
 // small is a count that is bounded far below what an int32 holds.
-func small(n int) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec // bounded here
+func small(n int) int32 { return int32(min(n, math.MaxInt32)) }
 
 func durationTo(d time.Duration) *durationpb.Duration {
 	if d == 0 {

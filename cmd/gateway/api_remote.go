@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// operatorTokenEnv has the operator's token where no file is named.
-const operatorTokenEnv = "RPCGATE_OPERATOR_TOKEN"
+// operatorVariable has the operator's token where no file is named.
+const operatorVariable = "RPCGATE_OPERATOR_TOKEN"
 
 // remoteFlags say where a gateway's admin port is, and who asks.
 type remoteFlags struct {
@@ -41,7 +41,7 @@ type operatorFlags struct {
 }
 
 func (f *operatorFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.tokenFile, "operator-token-file", "", "`FILE` with the operator's token; default: the environment's "+operatorTokenEnv)
+	cmd.Flags().StringVar(&f.tokenFile, "operator-token-file", "", "`FILE` with the operator's token; default: the environment's "+operatorVariable)
 	f.addTrust(cmd)
 }
 
@@ -56,7 +56,7 @@ func (f *operatorFlags) addTrust(cmd *cobra.Command) {
 // token is the operator's; empty: none is known.
 func (f *operatorFlags) token() (string, error) {
 	if f.tokenFile == "" {
-		return strings.TrimSpace(os.Getenv(operatorTokenEnv)), nil
+		return strings.TrimSpace(os.Getenv(operatorVariable)), nil
 	}
 	file, err := os.Open(f.tokenFile)
 	if err != nil {
@@ -129,7 +129,7 @@ func (f *remoteFlags) dial() (*grpc.ClientConn, error) {
 		return nil, err
 	}
 	if token == "" && f.certFile == "" {
-		return nil, usagef("say who asks: --operator-token-file, %s, or --cert-file", operatorTokenEnv)
+		return nil, usagef("say who asks: --operator-token-file, %s, or --cert-file", operatorVariable)
 	}
 	creds := insecure.NewCredentials()
 	if config != nil {

@@ -40,7 +40,7 @@ and those who were not let in.`,
 				if most > 0 {
 					size = min(size, left)
 				}
-				page, err := a.audit.ListAudit(ctx, &adminpb.ListAuditRequest{PageSize: int32(size), PageToken: token}) //nolint:gosec // at most listPage
+				page, err := a.audit.ListAudit(ctx, &adminpb.ListAuditRequest{PageSize: int32(size), PageToken: token})
 				if err != nil {
 					return "", err
 				}
