@@ -21,6 +21,7 @@ func kept(t *testing.T, c *Cache[id, int]) {
 	t.Cleanup(func() {
 		cancel()
 		wg.Wait()
+		time.Sleep(time.Minute) // until the last look-up has come back, or its time is up
 	})
 }
 
