@@ -56,7 +56,17 @@ func (s *shedder) enter(p limits.Priority) step {
 				defer c.leave()
 			}
 			c.turns = s.turns
-			return next(ctx, c)
+			err := next(ctx, c)
+			if err != nil && c.Principal == nil && !c.Route.AuthNone {
+				// To refuse it takes nearly as long as to serve a call: a flood of
+				// made-up credentials has its turns, too.
+				stranger := s.overload.Stranger()
+				s.turns.own(ctx, stranger)
+				if gone := s.turns.wait(ctx, stranger, limits.RankRefusal, costOfRefusal); gone != nil {
+					return gone
+				}
+			}
+			return err
 		}
 	}
 }

@@ -201,6 +201,9 @@ func (t *Ticket) Tenant() Tenant { return t.tenant }
 // Priority is the call's: its route's, and once it is verified as its app moves it.
 func (t *Ticket) Priority() Priority { return t.priority }
 
+// Stranger is who is not who he says: all such callers are one tenant.
+func (o *Overload) Stranger() Tenant { return o.apps.of("\x00", 1) } // no app's id
+
 // Leave ends the call. It may be called again, and of a Ticket that was never
 // admitted.
 func (t *Ticket) Leave() {
