@@ -71,7 +71,7 @@ func (v *Verifier) Run(ctx context.Context) error {
 		start := time.Now()
 		confirmed, err := v.subscription(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // asked to end
+			return nil
 		}
 		v.cache.ExpireAll()
 		if confirmed {
