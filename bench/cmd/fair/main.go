@@ -38,6 +38,7 @@ type options struct {
 	factor   int
 	gateway  string
 	nice     int
+	realtime bool
 	profile  string
 }
 
@@ -65,6 +66,7 @@ func command(ctx context.Context, args []string) int {
 	flags.IntVar(&o.factor, "factor", 50, "how many times its share the flooder asks for")
 	flags.StringVar(&o.gateway, "gateway", "", "a gateway that is built already; empty: this checkout's is built")
 	flags.IntVar(&o.nice, "nice", 0, "the niceness of gateway, backend and the good app; below 0, where that is allowed, others on the machine disturb less")
+	flags.BoolVar(&o.realtime, "realtime", false, "have gateway, backend and the good app run before all else on the machine (by chrt, as root): for machines that others use, too")
 	flags.StringVar(&o.profile, "profile", "", "a folder for profiles and metrics of the gateway under the flood")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

@@ -66,8 +66,17 @@ func where(gateway bool) string {
 }
 
 // placed is a command line that runs a program where it belongs.
-func placed(gateway bool, nice int, program string, args ...string) []string {
-	return append([]string{"-c", where(gateway), "nice", "-n", strconv.Itoa(nice), program}, args...)
+func (s *stage) placed(gateway bool, program string, args ...string) []string {
+	how := []string{"-c", where(gateway), "nice", "-n", strconv.Itoa(s.options.nice), program}
+	if s.options.realtime {
+		how = []string{"-c", where(gateway), "chrt", "-r", "1", program}
+	}
+	return append(how, args...)
+}
+
+// beside is the command line of the flooder, who is the least urgent.
+func (s *stage) beside(program string, args ...string) []string {
+	return append([]string{"-c", where(false), "nice", "-n", strconv.Itoa(max(0, s.options.nice) + 5), program}, args...)
 }
 
 func (s *stage) launch(ctx context.Context, name string, args []string) (*proc.Process, error) {
@@ -109,7 +118,7 @@ func (s *stage) start() error {
 	if s.backend, err = proc.FreeAddress(s.ctx); err != nil {
 		return err
 	}
-	p, err := s.launch(s.ctx, "backend", placed(false, s.options.nice, peer, "-kind", peers.Load, "-listen", s.backend))
+	p, err := s.launch(s.ctx, "backend", s.placed(false, peer, "-kind", peers.Load, "-listen", s.backend))
 	if err != nil {
 		return err
 	}
@@ -125,7 +134,7 @@ func (s *stage) startRedis() error {
 	if err != nil {
 		return err
 	}
-	p, err := s.launch(s.ctx, "redis-server", placed(false, s.options.nice, "redis-server",
+	p, err := s.launch(s.ctx, "redis-server", s.placed(false, "redis-server",
 		"--bind", host, "--port", port, "--save", "", "--appendonly", "no", "--dir", s.dir))
 	if err != nil {
 		return err
@@ -172,7 +181,7 @@ func (s *stage) round(k kind, progress *log.Logger) (r round, err error) {
 	if k.share == 0 {
 		p := s.plan(k.flood, target, floodingApp, 4)
 		p.Open, p.Length = 16, 3*time.Second
-		served, err := s.call(ctx, p, 0)
+		served, err := s.call(ctx, p, true)
 		if err != nil {
 			return r, err
 		}
@@ -183,7 +192,7 @@ func (s *stage) round(k kind, progress *log.Logger) (r round, err error) {
 	if good.Rate = k.rate; good.Rate == 0 {
 		good.Rate = share / 5
 	}
-	if r.alone, err = s.call(ctx, good, s.options.nice); err != nil {
+	if r.alone, err = s.call(ctx, good, false); err != nil {
 		return r, err
 	}
 	flooder := s.plan(k.flood, target, floodingApp, k.conns)
@@ -200,7 +209,7 @@ func (s *stage) round(k kind, progress *log.Logger) (r round, err error) {
 	}
 	flooded := make(chan ended, 1)
 	go func() {
-		o, err := s.call(ctx, flooder, max(0, s.options.nice)+5)
+		o, err := s.call(ctx, flooder, true)
 		flooded <- ended{o, err}
 	}()
 	profiled := s.profile(ctx, k, admin)
@@ -208,7 +217,7 @@ func (s *stage) round(k kind, progress *log.Logger) (r round, err error) {
 	case <-time.After(time.Second):
 	case <-ctx.Done():
 	}
-	r.beside, err = s.call(ctx, good, s.options.nice)
+	r.beside, err = s.call(ctx, good, false)
 	f := <-flooded
 	r.flooder = f.outcome
 	<-profiled
@@ -226,12 +235,16 @@ func (s *stage) plan(r request, target, app string, conns int) flood.Plan {
 }
 
 // call has a process of its own make calls.
-func (s *stage) call(ctx context.Context, p flood.Plan, nice int) (o outcome, err error) {
+func (s *stage) call(ctx context.Context, p flood.Plan, floods bool) (o outcome, err error) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return o, err
 	}
-	cmd := exec.CommandContext(ctx, "taskset", placed(false, nice, s.self, callers)...) //nolint:gosec // its own program
+	how := s.placed(false, s.self, callers)
+	if floods {
+		how = s.beside(s.self, callers)
+	}
+	cmd := exec.CommandContext(ctx, "taskset", how...) //nolint:gosec // its own program
 	cmd.Stdin = bytes.NewReader(text)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -267,7 +280,7 @@ backends:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", "", err
 	}
-	p, err = s.launch(ctx, "gateway", placed(true, s.options.nice, s.gateway, "serve", "-c", file))
+	p, err = s.launch(ctx, "gateway", s.placed(true, s.gateway, "serve", "-c", file))
 	if err != nil {
 		return nil, "", "", err
 	}
