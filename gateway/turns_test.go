@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,8 +20,11 @@ func TestCallsTakeTurns(t *testing.T) {
 		g, _ := sheddingGateway(1000)
 		s := g.shedder
 		defer s.turns.close()
+		var mu sync.Mutex
 		served := map[string]int{}
 		h := g.pipeline(testRoute(), func(_ context.Context, c *Call) error {
+			mu.Lock()
+			defer mu.Unlock()
 			served[c.Principal.App]++
 			return nil
 		})
