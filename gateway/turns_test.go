@@ -142,7 +142,7 @@ func TestConnectionsPause(t *testing.T) {
 				s.turns.limits.Observe(time.Second)
 				tenant := s.tenantOf("flooder")
 				ours, theirs := net.Pipe()
-				defer theirs.Close() //nolint:errcheck // of a pipe
+				defer theirs.Close()
 				c := &callerConn{Conn: ours, turns: s.turns}
 				c.belongsTo(tenant)
 				c.belongsTo(tenant)

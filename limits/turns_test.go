@@ -152,7 +152,7 @@ func TestTurnsOfOneTenantGoByRank(t *testing.T) {
 		p.ask(job{x, rank, time.Duration(len(p.waiting) + 1)})
 	}
 	p.turns.Give(busy)
-	for p.next() { //nolint:revive // it notes the order
+	for p.next() {
 	}
 	want := []job{{x, RankAnswer, 4}, {x, Critical.Rank(), 3}, {x, Low.Rank(), 1}, {x, Low.Rank(), 5}, {x, RankRefusal, 2}}
 	if len(p.order) != len(want) {
@@ -226,7 +226,7 @@ func TestPauses(t *testing.T) {
 	p.turns.Give(&source)
 
 	// Also when nothing more of the tenant's comes to its turn.
-	for p.next() { //nolint:revive // until nothing waits
+	for p.next() {
 	}
 	for range enough + 1 {
 		p.ask(job{flooder, RankRefusal, time.Hour})
