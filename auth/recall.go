@@ -20,31 +20,31 @@ const (
 // A wrong secret is not settled even where the token's record is remembered: it
 // takes the way of one that is not known, so that whoever guesses is told by the
 // time neither that an app's token is in use nor that there is one.
-func (v *Verifier) Recall(c Credential) (*Principal, error, Recollection) { //nolint:revive // the error belongs to the principal
+func (v *Verifier) Recall(c Credential) (*Principal, Recollection, error) {
 	if err := ValidateApp(c.App); err != nil {
-		return nil, err, Settled
+		return nil, Settled, err
 	}
 	id, hash, err := v.layout.parse(c.Token)
 	if err != nil {
-		return nil, &Error{kind: ErrInvalid, cause: err}, Settled
+		return nil, Settled, &Error{kind: ErrInvalid, cause: err}
 	}
 	r, memory := v.cache.Recall(cacheKey{c.App, id})
 	switch memory {
 	case credcache.Missing:
-		return nil, ErrInvalid, Settled
+		return nil, Settled, ErrInvalid
 	case credcache.Unknown:
-		return nil, nil, Unproved
+		return nil, Unproved, nil
 	case credcache.Fresh, credcache.Stale:
 	}
 	switch {
 	case !r.has(hash):
-		return nil, nil, Unproved
+		return nil, Unproved, nil
 	case memory == credcache.Stale:
-		return nil, nil, Proved
+		return nil, Proved, nil
 	}
 	if err := r.verdict(hash); err != nil {
-		return nil, err, Settled
+		return nil, Settled, err
 	}
 	r.principal.state.use()
-	return &r.principal, nil, Settled
+	return &r.principal, Settled, nil
 }

@@ -53,7 +53,7 @@ func TestWrongCredentialsTakeTheSameWay(t *testing.T) {
 		try := func(c Credential) step {
 			t.Helper()
 			before := asked.Load()
-			_, err, known := g.Recall(c)
+			_, known, err := g.Recall(c)
 			if asked.Load() != before {
 				t.Error("Recall asks Redis")
 			}

@@ -212,7 +212,7 @@ func TestTooLargeBodiesTellWhoseLimitItIs(t *testing.T) {
 		if n := c.bodyLimit(5); n != 5 {
 			t.Errorf("the limit is %d, want the listener's", n)
 		}
-		if err := c.overBody(errNoMessage); err != error(errNoMessage) {
+		if err := c.overBody(errNoMessage); !errors.Is(err, errNoMessage) {
 			t.Errorf("another failure becomes %v", err)
 		}
 		return c.overBody(errUploadedTooLarge)

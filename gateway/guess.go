@@ -17,7 +17,7 @@ import (
 // pass whoever else guesses.
 type Recaller interface {
 	Verifier
-	Recall(c auth.Credential) (*auth.Principal, error, auth.Recollection)
+	Recall(c auth.Credential) (*auth.Principal, auth.Recollection, error)
 }
 
 // guard bounds how often credentials may be guessed. Those that are known to be
@@ -40,7 +40,7 @@ func newGuard(v Verifier, guesses *limits.Guesses) *guard {
 
 // verify proves the call's credential.
 func (g *guard) verify(ctx context.Context, c *Call) (*auth.Principal, error) {
-	p, err, known := g.Recall(c.Credential)
+	p, known, err := g.Recall(c.Credential)
 	switch known {
 	case auth.Settled:
 		return p, err
@@ -50,7 +50,7 @@ func (g *guard) verify(ctx context.Context, c *Call) (*auth.Principal, error) {
 	}
 	from, _ := netip.ParseAddr(c.ClientIP) // a Unix socket's peer has none
 	if wait, ok := g.guesses.Allow(time.Now(), from, c.Credential.App); !ok {
-		return nil, &tooManyFailures{wait}
+		return nil, &throttledError{wait}
 	}
 	p, err = g.Verify(ctx, c.Credential)
 	if errors.Is(err, auth.ErrInvalid) {
@@ -59,14 +59,14 @@ func (g *guard) verify(ctx context.Context, c *Call) (*auth.Principal, error) {
 	return p, err
 }
 
-// tooManyFailures is for who has failed too often to have another credential
+// throttledError is for who has failed too often to have another credential
 // looked up.
-type tooManyFailures struct{ wait time.Duration }
+type throttledError struct{ wait time.Duration }
 
-func (*tooManyFailures) Error() string { return "too many failed authentications" }
+func (*throttledError) Error() string { return "too many failed authentications" }
 
 func isTooManyFailures(err error) bool {
-	_, ok := errors.AsType[*tooManyFailures](err)
+	_, ok := errors.AsType[*throttledError](err)
 	return ok
 }
 
@@ -76,7 +76,7 @@ func describeTooManyFailures(err error) *callError {
 		cause:   err,
 		Message: "too many authentications have failed from this address or for this app; credentials that are not known here have to wait",
 	}
-	if e, ok := errors.AsType[*tooManyFailures](err); ok {
+	if e, ok := errors.AsType[*throttledError](err); ok {
 		failure.RetryAfter = max(failure.RetryAfter, e.wait)
 	}
 	return failure

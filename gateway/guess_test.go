@@ -33,16 +33,16 @@ func newStore(good ...auth.Credential) *store {
 	return s
 }
 
-func (s *store) Recall(c auth.Credential) (*auth.Principal, error, auth.Recollection) { //nolint:revive // as it is declared
+func (s *store) Recall(c auth.Credential) (*auth.Principal, auth.Recollection, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.missing[c]:
-		return nil, auth.ErrInvalid, auth.Settled
+		return nil, auth.Settled, auth.ErrInvalid
 	case s.known[c] == auth.Settled:
-		return s.good[c], nil, auth.Settled
+		return s.good[c], auth.Settled, nil
 	}
-	return nil, nil, s.known[c]
+	return nil, s.known[c], nil
 }
 
 func (s *store) Verify(_ context.Context, c auth.Credential) (*auth.Principal, error) {
