@@ -44,7 +44,7 @@ func question(t *testing.T, c Credential) Question {
 func awaitNodes(t *testing.T, n int, gateways ...*gateway) {
 	t.Helper()
 	for _, g := range gateways {
-		eventually(t, "the sight of all nodes", func() bool { return g.Nodes() == n })
+		eventually(t, "the sight of all nodes", func() bool { return g.node.count.Load() == int64(n) })
 	}
 }
 
