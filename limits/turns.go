@@ -81,7 +81,8 @@ const (
 	// Processors are short when who is ready to run waits for longer: some times
 	// what a small call needs of them.
 	shortFrom = 500 * time.Microsecond
-	// They are not any more when nothing waited at so many observations in a row.
+	// They are not any more when nothing waited or paused at so many observations in
+	// a row.
 	ampleFrom = 20
 )
 
@@ -96,7 +97,7 @@ func (t *Turns) Observe(delay time.Duration) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if delay >= shortFrom || t.held > 0 || t.waited {
+	if delay >= shortFrom || t.held > 0 || t.waited || len(t.paused) > 0 { // nobody would resume what pauses later
 		t.idle, t.waited = 0, false
 	} else if t.idle++; t.idle >= ampleFrom {
 		t.idle = 0

@@ -242,6 +242,45 @@ func TestPauses(t *testing.T) {
 	p.turns.Give(&source)
 }
 
+// However many sources pause when there is no want of processors any more, all go
+// on: nothing looks after them later.
+func TestNoSourcePausesForGood(t *testing.T) {
+	t.Parallel()
+	turns := engaged(1)
+	flooder := Tenant{cell: 1}
+	var work [enough + 1]Turn // one of them has its turn at once
+	for i := range work {
+		_ = turns.Take(&work[i], flooder, Normal.Rank(), time.Millisecond)
+	}
+	sources := make([]Turn, 20*enough)
+	for i := range sources {
+		if !turns.Pause(&sources[i], flooder) {
+			t.Fatal("it does not pause")
+		}
+	}
+	for i := range work {
+		turns.Give(&work[i])
+	}
+	for range 1000 {
+		turns.Observe(0)
+	}
+	if turns.Engaged() {
+		t.Error("things still wait")
+	}
+	paused := 0
+	for i := range sources {
+		select {
+		case <-sources[i].Ready():
+		default:
+			paused++
+		}
+		turns.Give(&sources[i])
+	}
+	if paused > 0 {
+		t.Errorf("%d of %d sources still pause", paused, len(sources))
+	}
+}
+
 // However turns end, or are given up, the next one's comes, and none is lost.
 func TestTurnsUnderContention(t *testing.T) {
 	t.Parallel()
