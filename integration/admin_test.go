@@ -476,4 +476,3 @@ func TestAdminAPIWithoutItsAuditLog(t *testing.T) {
 	a.api(t, a.ann, "POST", "/admin/v1/apps", `{"id": "unnoted"}`).failed(t, 503, codes.Unavailable, "AUDIT_UNAVAILABLE")
 	a.api(t, a.ann, "GET", "/admin/v1/apps/unnoted", "").failed(t, 404, codes.NotFound, "NO_APP")
 }
-
