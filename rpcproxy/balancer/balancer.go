@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/balancer/pickfirst"
 )
 
-// Register puts this package's balancer into grpc-go's registry. The registry
+// Register puts this package's balancers into grpc-go's registry. The registry
 // is global and not guarded: the command, and a test's TestMain, calls this
 // first thing, before any connection is made. grpc-go's pick_first is there by
 // being linked in.
@@ -22,8 +22,8 @@ func Register() {
 }
 
 // ServiceConfig is the gRPC service config, as JSON, that selects what balances
-// by the policy: grpc-go's pick_first, whose connections wait for their turn, or the fleet's own balancer, which has all
-// others.
+// by the policy: grpc-go's pick_first, whose connections wait for their turn, or
+// the fleet's own balancer, which has all others.
 func ServiceConfig(policy string) (string, error) {
 	name, settings := fleetName, map[string]any{}
 	if policy == pickfirst.Name {

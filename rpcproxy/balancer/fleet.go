@@ -53,6 +53,7 @@ type fleetBalancer struct {
 	more        bool        // some are about to be ready
 	holding     bool        // calls wait for endpoints of which nothing is known yet
 	held        *time.Timer // ends that
+	look        *time.Timer // whether calls wait in vain; nil: none do
 	resolverErr error       // what the resolver said last, if it was an error
 	connErr     error       // why a connection failed, last
 }
@@ -196,6 +197,7 @@ func (b *fleetBalancer) update() {
 	}
 	wait := b.opening(b.state)
 	b.hold(wait)
+	b.watchStuck()
 	b.cc.UpdateState(balancer.State{ConnectivityState: b.state, Picker: b.picker(wait)})
 }
 
@@ -256,6 +258,10 @@ func (b *fleetBalancer) Close() {
 		b.drop(l)
 	}
 	b.order = nil
+	if b.look != nil {
+		b.look.Stop()
+		b.look = nil
+	}
 }
 
 // link is the connection to an endpoint.

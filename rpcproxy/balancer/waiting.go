@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/connectivity"
@@ -36,13 +37,11 @@ func (b *fleetBalancer) want() {
 	}
 }
 
-// stuck is why a call need not wait: all connections have yet to be made,
+// stuckLocked is why a call need not wait: all connections have yet to be made,
 // none is being made, and those of others to the same endpoints fail. What waits
 // for its turn may do so for long then, where endpoints do not answer. nil: a
 // connection may come.
-func (b *fleetBalancer) stuck() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b *fleetBalancer) stuckLocked() error {
 	var why string
 	for _, l := range b.order {
 		if l.state == connectivity.TransientFailure {
@@ -60,13 +59,44 @@ func (b *fleetBalancer) stuck() error {
 	return fmt.Errorf("waiting to connect; last error of another connection: %s", why)
 }
 
+// stuckInterval is how often it is looked whether calls wait in vain.
+const stuckInterval = time.Second
+
+// watchStuck has calls that wait already told when there is nothing to wait for:
+// other connections find that out, of which this one hears nothing. It ends when
+// connections are waited for no more.
+func (b *fleetBalancer) watchStuck() {
+	waits := b.turns != nil && b.state == connectivity.Connecting
+	switch {
+	case !waits && b.look != nil:
+		b.look.Stop()
+		b.look = nil
+	case waits && b.look == nil:
+		b.look = time.AfterFunc(stuckInterval, b.lookAgain)
+	}
+}
+
+func (b *fleetBalancer) lookAgain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.look == nil {
+		return // stopped while it waited for the lock
+	}
+	if b.stuckLocked() != nil {
+		b.cc.UpdateState(balancer.State{ConnectivityState: b.state, Picker: waitingPicker{b}}) // calls ask again
+	}
+	b.look.Reset(stuckInterval)
+}
+
 // waitingPicker is that of a connection none of whose links is ready.
 type waitingPicker struct{ b *fleetBalancer }
 
 // Pick implements balancer.Picker.
 func (p waitingPicker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 	p.b.want()
-	if err := p.b.stuck(); err != nil {
+	p.b.mu.Lock()
+	defer p.b.mu.Unlock()
+	if err := p.b.stuckLocked(); err != nil {
 		return balancer.PickResult{}, err
 	}
 	return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
