@@ -33,7 +33,7 @@ limits/keyed      <-
                      # a table for any keys and values
 limits            <- config limits/keyed
                      # pure decisions: which call goes on; it knows no route, no backend, no clock
-limits/shared     <- auth/tenant config limits
+limits/global     <- auth/tenant config limits
                      # what gateways share by Redis; what is decided of it is limits'
 usage             <- auth/tenant config limits/keyed
                      # what apps use, counted; no call is refused for it, so it knows no limit, and of a credential the app alone
@@ -73,7 +73,7 @@ gateway/wire      <-
                      # framing and protocol texts are readers, writers and bytes
 gateway           <- auth auth/scope config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode usage
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
-cmd/gateway       <- admin admin/adminpb auth auth/tenant config config/gozero discovery examples/shop/shopserver gateway gateway/wire limits/shared openapi routes rpcproxy rpcproxy/balancer telemetry usage
+cmd/gateway       <- admin admin/adminpb auth auth/tenant config config/gozero discovery examples/shop/shopserver gateway gateway/wire limits/global openapi routes rpcproxy rpcproxy/balancer telemetry usage
                      # wires everything; the shop is there for 'gateway demo'
 
 examples/shop/shoppb     <-

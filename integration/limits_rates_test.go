@@ -19,14 +19,14 @@ import (
 	"github.com/rpcgate/rpcgate/integration/gatewaytest"
 	"github.com/rpcgate/rpcgate/integration/redistest"
 	"github.com/rpcgate/rpcgate/limits"
-	"github.com/rpcgate/rpcgate/limits/shared"
+	"github.com/rpcgate/rpcgate/limits/global"
 )
 
 // limitersAt are the limiters of so many gateways before one Redis.
 type limitersAt struct {
 	t    *testing.T
 	cfg  config.Limiting
-	each []*shared.Limiter
+	each []*global.Limiter
 	stop []func()
 }
 
@@ -45,7 +45,7 @@ func startLimiters(t *testing.T, addr string, n int, cfg config.Limiting, more .
 		if err != nil {
 			t.Fatal(err)
 		}
-		limiter, err := shared.New(rdb, config.Auth{}, cfg, shared.Options{})
+		limiter, err := global.New(rdb, config.Auth{}, cfg, global.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

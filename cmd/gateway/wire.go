@@ -10,7 +10,7 @@ import (
 
 	"github.com/rpcgate/rpcgate/auth"
 	"github.com/rpcgate/rpcgate/config"
-	"github.com/rpcgate/rpcgate/limits/shared"
+	"github.com/rpcgate/rpcgate/limits/global"
 )
 
 // parts are what a gateway is put together from. close takes them down in the
@@ -20,7 +20,7 @@ type parts struct {
 	log      *slog.Logger
 	out      *outbound
 	verifier *auth.Verifier  // nil without a Redis
-	limiter  *shared.Limiter // nil without a Redis
+	limiter  *global.Limiter // nil without a Redis
 	usage    accounting
 	closers  []func()
 }
@@ -81,7 +81,7 @@ func (p *parts) wireVerifier(reg prometheus.Registerer) error {
 	if err != nil {
 		return fmt.Errorf("auth: %w", err)
 	}
-	p.limiter, err = shared.New(rdb, p.cfg.Auth, p.cfg.Limits, shared.Options{Logger: p.log, Registerer: reg, Gateways: p.verifier.Nodes})
+	p.limiter, err = global.New(rdb, p.cfg.Auth, p.cfg.Limits, global.Options{Logger: p.log, Registerer: reg, Gateways: p.verifier.Nodes})
 	return err
 }
 

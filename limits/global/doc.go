@@ -1,5 +1,5 @@
-// Package shared keeps the rates and quotas that all gateways have in common, in
-// Redis.
+// Package global keeps the rates and quotas that all gateways have in common, in
+// Redis: global rate limits, as proxies call them, beside those of each process.
 //
 // What is decided of a call is decided by the [limits.Allowance] of each of its
 // limits, without Redis. This package finds them, and asks Redis for them beside
@@ -11,4 +11,4 @@
 // a counter for each day or month, by UTC and this machine's clock. No command
 // names a key of another app's slot, so that all works in a cluster, and none that
 // does not begin with the configured prefix.
-package shared
+package global
