@@ -28,6 +28,8 @@ type callerConn struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when a pause is to end; nil: nobody pauses
+	closed  bool
+	until   time.Time // the limit of reading; zero: there is none
 }
 
 const (
@@ -77,46 +79,67 @@ func (c *callerConn) pause(tenant limits.Tenant) {
 		return
 	}
 	defer c.turns.limits.Give(turn)
-	c.mu.Lock()
-	if c.changed == nil {
-		c.changed = make(chan struct{})
+	changed := c.mayPause()
+	if changed == nil {
+		return
 	}
-	changed := c.changed
-	c.mu.Unlock()
 	select {
 	case <-turn.Ready():
 	case <-changed:
 	}
 }
 
-// end ends a pause: the connection is closed, or has another limit in time, and
-// whoever reads from it wants to know.
-func (c *callerConn) end() {
+// mayPause gives what is closed when a pause is to end; nil: there is nothing to be
+// read any more, and whoever has ended the reading waits for the reader.
+func (c *callerConn) mayPause() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed || !c.until.IsZero() && !time.Now().Before(c.until) {
+		return nil
+	}
+	if c.changed == nil {
+		c.changed = make(chan struct{})
+	}
+	return c.changed
+}
+
+// endLocked ends a pause: the connection is closed, or has another limit in time,
+// and whoever reads from it wants to know.
+func (c *callerConn) endLocked() {
 	if c.changed != nil {
 		close(c.changed)
 		c.changed = nil
 	}
 }
 
+// limited notes the limit of reading.
+func (c *callerConn) limited(until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until = until
+	c.endLocked()
+}
+
 // Close closes the connection.
 func (c *callerConn) Close() error {
-	c.end()
+	c.mu.Lock()
+	c.closed = true
+	c.endLocked()
+	c.mu.Unlock()
 	return c.Conn.Close()
 }
 
 // SetDeadline limits reading and writing.
 func (c *callerConn) SetDeadline(t time.Time) error {
 	err := c.Conn.SetDeadline(t)
-	c.end()
+	c.limited(t)
 	return err
 }
 
 // SetReadDeadline limits reading.
 func (c *callerConn) SetReadDeadline(t time.Time) error {
 	err := c.Conn.SetReadDeadline(t)
-	c.end()
+	c.limited(t)
 	return err
 }
 

@@ -119,6 +119,52 @@ func TestStrangersTakeTurns(t *testing.T) {
 	})
 }
 
+// A connection that was closed, or whose time was up, before it is read from does
+// not pause: whoever ends the reading waits for it.
+func TestEndedConnectionsDoNotPause(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*callerConn){
+		"closed":        func(c *callerConn) { _ = c.Close() },
+		"read deadline": func(c *callerConn) { _ = c.SetReadDeadline(time.Unix(1, 0)) },
+		"deadline":      func(c *callerConn) { _ = c.SetDeadline(time.Now()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g, _ := sheddingGateway(1000)
+				s := g.shedder
+				s.turns.limits.Observe(time.Second)
+				tenant := s.tenantOf("flooder")
+				ours, theirs := net.Pipe()
+				defer theirs.Close() //nolint:errcheck // of a pipe
+				c := &callerConn{Conn: ours, turns: s.turns}
+				defer c.Close() //nolint:errcheck // of a pipe
+				c.belongsTo(tenant)
+				for range 200 {
+					_ = s.turns.limits.Take(new(limits.Turn), tenant, limits.RankRefusal, time.Second)
+				}
+				end(c)
+				read := make(chan error, 1)
+				go func() {
+					_, err := c.Read(make([]byte, 1))
+					read <- err
+				}()
+				synctest.Wait()
+				select {
+				case err := <-read:
+					if err == nil {
+						t.Error("it was read")
+					}
+				default:
+					t.Error("it pauses")
+					_ = c.Close()
+					<-read
+				}
+			})
+		})
+	}
+}
+
 // A connection is not read while enough of its app's calls wait; it is once they do
 // not, or it is closed, or its limit in time changes. One that several apps use is
 // read as it comes.
