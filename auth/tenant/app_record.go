@@ -10,7 +10,7 @@ import (
 
 // The fields of an app's hash are those of [App], and
 //
-//	op        what the last change drew for itself, see script.go
+//	op        what the last change drew for itself, see script.go; an import, with what it did
 //	epoch     how often all tokens were revoked: those of an earlier one are dead
 //	revoked   when that was last
 //	ended_by  what that drew for itself
@@ -83,10 +83,14 @@ func readApp(id string, fields map[string]string) (a App, l life, known bool, er
 		ID: id, Status: Active, Name: fields["name"], Scopes: parseList(fields["scopes"]),
 		Priority: fields["priority"], Contact: fields["contact"],
 	}
-	if fields["status"] == string(Suspended) {
-		a.Status = Suspended
-	}
 	var errs [8]error
+	switch status := Status(fields["status"]); status {
+	case "", Active:
+	case Suspended:
+		a.Status = Suspended
+	default: // what a newer version may mean by it, nobody may call with here
+		errs[7] = errors.New("its status is none")
+	}
 	a.Limits, errs[0] = parseLimits(fields["limits"])
 	a.Created, errs[1] = instant(fields["created"])
 	a.Updated, errs[2] = instant(fields["updated"])

@@ -232,3 +232,14 @@ func TestDeleteAppAgain(t *testing.T) {
 		t.Errorf("%d keys are left", len(keys))
 	}
 }
+
+// What is not known of an app's status lets nobody call.
+func TestUnknownStatus(t *testing.T) {
+	s, _ := newStore(t)
+	ctx := t.Context()
+	issued := must(s.Issue(ctx, IssueOptions{App: "acme"}))(t)
+	must(s.rdb.HSet(ctx, s.keys.App("acme"), "status", "frozen").Result())(t)
+	if stored, err := Load(ctx, s.rdb, s.keys, "acme", issued.ID); err == nil || errors.Is(err, ErrNoToken) {
+		t.Errorf("loaded %+v, %v", stored, err)
+	}
+}

@@ -6,21 +6,21 @@ import "context"
 // were deleted with their app. They are dead by their epoch alone; this is so
 // that they do not stay in Redis for ever.
 const (
-	// ids, after the end of what is revoked
+	// ids
 	markDead = `
 evenIfFull()
 local revoked = redis.call('HGET', app, 'revoked')
-for i = 5, #ARGV do
-  local key = KEYS[i-1]
+for i = 4, #ARGV do
+  local key = KEYS[i]
   local t = redis.call('HMGET', key, 'hash', 'epoch', 'revoked')
-  if t[1] and not t[3] and tonumber(t[2] or '0') < epoch() then revoke(key, ARGV[i], revoked, ARGV[4]) end
+  if t[1] and not t[3] and tonumber(t[2] or '0') < epoch() then revoke(key, ARGV[i], revoked) end
 end
 prune()
 return {'ok'}`
 
 	removeDead = `
-for i = 5, #ARGV do
-  if tonumber(redis.call('HGET', KEYS[i-1], 'epoch') or '0') < epoch() then drop(KEYS[i-1], ARGV[i]) end
+for i = 4, #ARGV do
+  if tonumber(redis.call('HGET', KEYS[i], 'epoch') or '0') < epoch() then drop(KEYS[i], ARGV[i]) end
 end
 prune()
 return {'ok'}`
@@ -36,8 +36,7 @@ func (s *Store) clean(ctx context.Context, app, body string) error {
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		args := make([]any, 0, 1+len(ids))
-		args = append(args, s.now().Add(tombstone).UnixMilli())
+		args := make([]any, 0, len(ids))
 		for _, id := range ids {
 			args = append(args, id)
 		}

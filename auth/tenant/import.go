@@ -12,53 +12,67 @@ import (
 )
 
 // What a record is compared by, and put in by: fields and values. The answer is
-// created, replaced, same, or another, which was there and stays.
+// created, replaced, same, or another, which was there and stays, as it does
+// where kept says so.
 const importing = `
-local function import(key, dry, existing, version, from, store)
-  local was = redis.call('HGET', key, 'created')
+local dry, existing, version, op = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local function import(key, from, kept, store)
+  local last = redis.call('HMGET', key, 'created', 'op', 'version')
+  for _, done in ipairs({'created', 'replaced'}) do
+    if last[2] == op .. ' ' .. done then return done end
+  end
+  if kept then return 'another' end
+  local was = last[1]
   local same = was
   for i = from, #ARGV, 2 do
     same = same and (redis.call('HGET', key, ARGV[i]) or '') == ARGV[i+1]
   end
   if same then return 'same' end
   if was and existing ~= 'replace' then return 'another' end
-  if dry == '1' then return was and 'replaced' or 'created' end
+  local done = was and 'replaced' or 'created'
+  if dry == '1' then return done end
   set(key, from)
-  local last = redis.call('HGET', key, 'version') or '0'
-  if was and tonumber(last) >= tonumber(version) then version = integer(tonumber(last) + 1) end
+  local newest = tonumber(last[3] or '0')
+  if was and newest >= tonumber(version) then version = integer(newest + 1) end
   if version ~= '0' then redis.call('HSET', key, 'version', version) end
+  redis.call('HSET', key, 'op', op .. ' ' .. done)
   store()
-  return was and 'replaced' or 'created'
+  return done
 end
 `
 
 const importAppScript = importing + `
--- dry, existing, version, updated, fields and values
-return {import(app, ARGV[4], ARGV[5], ARGV[6], 8, function()
-  redis.call('HDEL', app, 'deleted', 'op')
-  redis.call('HSET', app, 'updated', ARGV[7])
+-- dry, existing, version, op, updated, fields and values
+return {import(app, 9, false, function()
+  redis.call('HDEL', app, 'deleted')
+  redis.call('HSET', app, 'updated', ARGV[8])
   tell()
 end)}`
 
 const importTokenScript = importing + `
--- dry, existing, version, id, end, last use, most, message for what stays valid, hash and other fields and values
+-- dry, existing, version, op, id, end, last use, most, message for what stays valid,
+-- hash, revoked, replaced_by and other fields and values
 local key = KEYS[4]
-local was = redis.call('HMGET', key, 'created', 'hash')
-if not was[1] and redis.call('ZCARD', ids) >= tonumber(ARGV[10]) then return {'many'} end
-if was[2] == ARGV[13] and ARGV[15] == '' then message = ARGV[11] end
-return {import(key, ARGV[4], ARGV[5], ARGV[6], 12, function()
+local id, finish, used, hash, revoked, replaced = ARGV[8], ARGV[9], ARGV[10], ARGV[14], ARGV[16], ARGV[18]
+local was = redis.call('HMGET', key, 'created', 'hash', 'replaced_by')
+if finish ~= '+inf' and tonumber(finish) <= tonumber(now) then return {'same'} end
+if not was[1] and redis.call('ZCARD', ids) >= tonumber(ARGV[11]) then return {'many'} end
+if was[2] == hash and revoked == '' then message = ARGV[12] end
+local ended = was[1] and (revoked == '' and dead(key) or replaced == '' and was[3])
+return {import(key, 13, ended, function()
   redis.call('HDEL', app, 'deleted')
   redis.call('HSET', key, 'epoch', integer(epoch()))
-  if ARGV[9] ~= '' then redis.call('HSET', key, 'last_used', ARGV[9]) end
-  keep(key, ARGV[7], ARGV[8])
+  if used ~= '' then redis.call('HSET', key, 'last_used', used) end
+  keep(key, id, finish)
   prune()
   tell()
 end)}`
 
 // Import puts a record in, as it is, and tells the gateways. A token that has
-// vanished by now is [Kept]. The token of an app that was deleted, or whose
-// tokens were all revoked, lives if the record says so. Errors: [ErrExists],
-// [ErrTooMany], [ErrInput], [ErrLayout].
+// vanished by now is [Kept]. What has ended stays so: a token that is there, and
+// was revoked or rotated, is never replaced by a record from before that, but
+// another that stays. One that is not there any more lives if the record says
+// so. Errors: [ErrExists], [ErrTooMany], [ErrInput], [ErrLayout].
 func (s *Store) Import(ctx context.Context, r Record, o ImportOptions) (ImportResult, error) {
 	if err := firstFault(r.check(), s.own()); err != nil {
 		return "", fmt.Errorf("import: %w", err)
@@ -97,12 +111,8 @@ func (s *Store) importApp(ctx context.Context, a App, o ImportOptions) (ImportRe
 }
 
 func (s *Store) importToken(ctx context.Context, r TokenRecord, o ImportOptions) (ImportResult, error) {
-	vanishes, ok := r.vanishes()
-	if ok && !vanishes.After(s.now()) {
-		return Kept, nil
-	}
 	end := "+inf"
-	if ok {
+	if vanishes, ok := r.vanishes(); ok {
 		end = formatInstant(vanishes)
 	}
 	fields, err := terms(r.Scopes, r.Networks, r.Limits, r.Note)
@@ -114,8 +124,8 @@ func (s *Store) importToken(ctx context.Context, r TokenRecord, o ImportOptions)
 		expires = "0"
 	}
 	args := append(o.arguments(r.Version), r.ID, end, formatInstant(r.LastUsed), MaxTokens, Message{KindChanged, r.App, r.ID}.String(),
-		"hash", r.Hash, "revoked", formatInstant(r.Revoked), "created", formatInstant(r.Created), "expires", expires,
-		"replaced_by", r.ReplacedBy)
+		"hash", r.Hash, "revoked", formatInstant(r.Revoked), "replaced_by", r.ReplacedBy,
+		"created", formatInstant(r.Created), "expires", expires)
 	args = append(args, fields...)
 	// Unless the script finds that the secret is the same, and valid still.
 	m := Message{KindReplaced, r.App, r.ID}
@@ -138,7 +148,7 @@ func (o ImportOptions) arguments(version int64) []any {
 	if o.Existing == ExistingReplace {
 		existing = "replace"
 	}
-	return []any{dry, existing, version}
+	return []any{dry, existing, version, newOp()}
 }
 
 // vanishes is when a token is kept until; false: for ever.

@@ -20,7 +20,7 @@ end
 if found(ARGV[5]) then new = 1 end
 if not hash then
   local expires = ARGV[6]
-  if string.sub(expires, 1, 1) == '+' then expires = integer(tonumber(now) + tonumber(string.sub(expires, 2))) end
+  if string.sub(expires, 1, 1) == '+' then expires = later(tonumber(string.sub(expires, 2))) end
   redis.call('HSET', key, 'hash', ARGV[5], 'created', now, 'expires', expires, 'epoch', integer(epoch()), 'version', 1)
   set(key, 8)
   keep(key, ARGV[4], vanishes(expires))

@@ -64,7 +64,7 @@ type Existing int
 const (
 	ExistingFail    Existing = iota // it ends with [ErrExists]
 	ExistingSkip                    // what is there stays
-	ExistingReplace                 // the record takes its place
+	ExistingReplace                 // the record takes its place, but what has ended stays so
 )
 
 // ImportOptions say how records are imported.

@@ -16,6 +16,10 @@ const recordVersion = 1
 // MaxRecord is how long the JSON of a record may be, in bytes.
 const MaxRecord = 256 << 10
 
+// maxVersion leaves room for changes: scripts count exactly up to 1<<53 only, and
+// a record whose version cannot grow can be neither changed nor revoked.
+const maxVersion = 1 << 52
+
 // recordJSON is a record as JSON: one line of an export.
 type recordJSON struct {
 	Version int          `json:"v"`
@@ -29,8 +33,8 @@ func (r Record) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, and nothing else: unknown fields,
-// another version of the form, and what no store can hold are refused. Errors:
-// [ErrInput].
+// another version of the form, a name that stands twice, and what no store can
+// hold are refused. Errors: [ErrInput].
 func (r *Record) UnmarshalJSON(text []byte) error {
 	if len(text) > MaxRecord {
 		return &InputError{"", fmt.Sprintf("the record is longer than %d bytes", MaxRecord)}
@@ -44,6 +48,11 @@ func (r *Record) UnmarshalJSON(text []byte) error {
 	}
 	if form.Version != recordVersion {
 		return &InputError{"v", fmt.Sprintf("the record is of version %d; this rpcgate reads %d", form.Version, recordVersion)}
+	}
+	names := json.NewDecoder(bytes.NewReader(text))
+	names.UseNumber()
+	if err := checkNames(names); err != nil {
+		return err
 	}
 	decode := json.NewDecoder(bytes.NewReader(text))
 	decode.DisallowUnknownFields()
@@ -68,11 +77,11 @@ func malformedRecord(err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &kind):
-		return &InputError{kind.Field, fmt.Sprintf("%s cannot be a %s", kind.Field, kind.Value)}
+		return &InputError{kind.Field, fmt.Sprintf("%s cannot be a %.20s", kind.Field, kind.Value)}
 	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return &InputError{"", "the record is not JSON"}
 	default:
-		return &InputError{"", "the record does not read: " + err.Error()}
+		return &InputError{"", fmt.Sprintf("the record does not read: %.200s", err)}
 	}
 }
 
@@ -95,7 +104,7 @@ func (a App) checkRecord() error {
 	if a.Version < 1 {
 		return &InputError{"version", "the app has no version"}
 	}
-	return firstFault(a.check(), checkTimes(a.Created, a.Updated))
+	return firstFault(a.check(), checkVersion(a.Version), checkTimes(a.Created, a.Updated))
 }
 
 func (r TokenRecord) check() error {
@@ -107,15 +116,20 @@ func (r TokenRecord) check() error {
 		return &InputError{"id", "the id of a token has 16 of a-z 2-7"}
 	case r.ReplacedBy != "" && !validID(r.ReplacedBy):
 		return &InputError{"replaced_by", "the id of a token has 16 of a-z 2-7"}
-	case r.Version < 0:
-		return &InputError{"version", "the version is below zero"}
 	case r.Created.IsZero():
 		return &InputError{"created", "the token has no time of creation"}
 	}
 	return firstFault(
-		ValidateApp(r.App),
+		ValidateApp(r.App), checkVersion(r.Version),
 		TokenChange{Note: &r.Note, Scopes: &r.Scopes, Networks: &r.Networks, Limits: &r.Limits}.check(time.Time{}),
 		checkTimes(r.Created, r.Expires, r.Revoked, r.LastUsed))
+}
+
+func checkVersion(version int64) error {
+	if version < 0 || version > maxVersion {
+		return &InputError{"version", fmt.Sprintf("the version is not between 0 and %d", int64(maxVersion))}
+	}
+	return nil
 }
 
 // checkTimes checks that Redis can hold times: to the millisecond, and none that

@@ -104,6 +104,7 @@ func TestImportOverWhatIsThere(t *testing.T) {
 	if err := s.Revoke(ctx, "acme", issued[1].ID); err != nil {
 		t.Fatal(err)
 	}
+	must(s.ChangeToken(ctx, "acme", issued[2].ID, TokenChange{Note: ptr("another")}))(t)
 	now := exported(t, s)
 	told.all()
 
@@ -134,13 +135,13 @@ func TestImportOverWhatIsThere(t *testing.T) {
 	if a.Name != "Acme" || a.Version <= 3 {
 		t.Errorf("the app is %+v, of a version that was there already", a)
 	}
-	if token := must(s.Token(ctx, "acme", issued[1].ID))(t); !token.Revoked.IsZero() {
+	if token := must(s.Token(ctx, "acme", issued[1].ID))(t); token.Revoked.IsZero() {
+		t.Errorf("a record from before its revocation made the token %+v", token)
+	}
+	if token := must(s.Token(ctx, "acme", issued[2].ID))(t); token.Note == "another" || token.Version <= 2 {
 		t.Errorf("the token is %+v", token)
 	}
-	if ttl := s.rdb.PTTL(ctx, s.keys.Token("acme", issued[1].ID)).Val(); ttl > 0 {
-		t.Errorf("it vanishes after %s", ttl)
-	}
-	if got, want := told.all(), []string{"revoked acme *", "changed acme " + issued[1].ID}; !slices.Equal(got, want) {
+	if got, want := told.all(), []string{"revoked acme *", "changed acme " + issued[2].ID}; !slices.Equal(got, want) {
 		t.Errorf("told %q, want %q", got, want)
 	}
 
@@ -151,13 +152,62 @@ func TestImportOverWhatIsThere(t *testing.T) {
 		t.Errorf("imported what has vanished: %s, %v", got, err)
 	}
 	// Another secret under the id of one that is remembered.
-	r.Token.Expires = time.Time{}
+	r.Token.Token = issued[2].Token
 	if got, err := s.Import(ctx, r, ImportOptions{Existing: ExistingReplace}); err != nil || got != Replaced {
 		t.Errorf("imported: %s, %v", got, err)
 	}
-	if got, want := told.all(), []string{"replaced acme " + issued[0].ID}; !slices.Equal(got, want) {
+	if got, want := told.all(), []string{"replaced acme " + issued[2].ID}; !slices.Equal(got, want) {
 		t.Errorf("told %q, want %q", got, want)
 	}
+}
+
+// What was rotated, or revoked with all of its app's, has ended too; of what has
+// gone altogether nothing is known.
+func TestImportOverWhatHasEnded(t *testing.T) {
+	s, told := newStore(t)
+	ctx := t.Context()
+	rotated, ended := must(s.Issue(ctx, IssueOptions{App: "acme"}))(t), must(s.Issue(ctx, IssueOptions{App: "beta"}))(t)
+	before := exported(t, s)
+	must(s.Rotate(ctx, "acme", rotated.ID, time.Hour))(t)
+	if err := s.Revoke(ctx, "beta", ""); err != nil {
+		t.Fatal(err)
+	}
+	must(s.rdb.HDel(ctx, s.keys.Token("beta", ended.ID), "revoked").Result())(t) // as before it was marked
+	told.all()
+	sum, err := s.ImportLines(ctx, strings.NewReader(before), ImportOptions{Existing: ExistingReplace})
+	if err != nil || sum.Created+sum.Replaced != 0 {
+		t.Errorf("imported %+v, %v", sum, err)
+	}
+	if token := must(s.Token(ctx, "acme", rotated.ID))(t); token.Expires.IsZero() || token.ReplacedBy == "" {
+		t.Errorf("the rotated token is %+v", token)
+	}
+	if token := must(s.Token(ctx, "beta", ended.ID))(t); token.Revoked.IsZero() {
+		t.Errorf("the revoked token is %+v", token)
+	}
+	if got := told.all(); len(got) != 0 {
+		t.Errorf("told %q", got)
+	}
+	if _, err := s.ImportLines(ctx, strings.NewReader(before), ImportOptions{}); !errors.Is(err, ErrExists) {
+		t.Errorf("without leave to replace: %v", err)
+	}
+}
+
+// Times that no rotation could do with become ones that it can.
+func TestRotationOfImportedTimes(t *testing.T) {
+	s, _ := newStore(t)
+	ctx := t.Context()
+	for name, of := range map[string]Token{
+		"ends first": {ID: strings.Repeat("a", idLen), Created: latest(), Expires: time.Now().Add(time.Hour)},
+		"long life":  {ID: strings.Repeat("b", idLen), Created: time.UnixMilli(1), Expires: latest()},
+	} {
+		of.App = "acme"
+		must(s.Import(ctx, Record{Token: &TokenRecord{Token: of, Hash: strings.Repeat("0", 64)}}, ImportOptions{}))(t)
+		next, err := s.Rotate(ctx, "acme", of.ID, time.Hour)
+		if err != nil || next.Expires.IsZero() || next.Expires.After(latest()) {
+			t.Errorf("%s: rotated to %+v, %v", name, next, err)
+		}
+	}
+	exported(t, s) // does not fail
 }
 
 func TestImportRefuses(t *testing.T) {
@@ -192,11 +242,23 @@ func TestImportRefuses(t *testing.T) {
 		"a token's id":     {edit(token, `"id":"`, `"id":"1`), "id of a token"},
 		"a time":           {edit(token, `"created":"2`, `"created":"1`), "out of all bounds"},
 		"a long line":      {edit(app, `"name":"`, `"name":"`+strings.Repeat("x", MaxRecord)), "longer"},
+		"a high version":   {edit(app, `"version":2`, `"version":9223372036854775807`), "version"},
+		"a name twice":     {edit(token, `"app":"acme"`, `"app":"acme","note":"a","app":"beta"`), "\"app\" twice"},
+		"in another case":  {edit(app, `"status":"suspended"`, `"status":"suspended","Status":"active"`), "twice"},
+		"with another s":   {edit(app, `"status":"suspended"`, `"status":"suspended","ſtatus":"active"`), "twice"},
+		"two records":      {edit(app, `{"v":1,`, `{"v":1,"app":{},`), "twice"},
+		"a long name":      {edit(app, `"id"`, `"`+strings.Repeat("x", 10_000)+`":1,"id"`), "unknown field"},
+		"a long number":    {edit(app, `"version":2`, `"version":`+strings.Repeat("1", 10_000)), "version"},
+		"no number":        {edit(app, `"version":2`, `"version":NaN`), "not JSON"},
+		"many scopes":      {edit(app, `["shop.*/*"]`, `["a.B/C"`+strings.Repeat(`,"a.B/C"`, 999)+`]`), "there may be 128"},
+		"deep":             {edit(app, `"id"`, `"x":`+strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)+`,"id"`), "record"},
+		"a line's end":     {edit(app, `"name":"`, `"name":"\u0085\u001b[2J`), "control character"},
+		"a far end":        {edit(token, `"hash":`, `"expires":"9999-12-31T23:59:59.999Z","hash":`), "time"},
 		"a plain secret":   {edit(token, `"hash":"`, `"secret":"rpg_x","hash":"`), "unknown field"},
 	} {
 		sum, err := to.ImportLines(t.Context(), strings.NewReader("\n"+tc.line+"\n"+app), ImportOptions{})
 		if !errors.Is(err, ErrInput) || !strings.HasPrefix(fmt.Sprint(err), "line 2: ") || !strings.Contains(fmt.Sprint(err), tc.want) ||
-			strings.Contains(fmt.Sprint(err), "rpg_x") || sum != (ImportSummary{}) {
+			strings.Contains(fmt.Sprint(err), "rpg_x") || len(fmt.Sprint(err)) > 400 || sum != (ImportSummary{}) {
 			t.Errorf("%s: %+v, %v; want %q", name, sum, err, tc.want)
 		}
 	}

@@ -6,11 +6,11 @@ import (
 )
 
 const revokeScript = `
--- id, end of what is revoked
+-- id
 evenIfFull()
 local known = redis.call('EXISTS', KEYS[4])
 if known == 1 and redis.call('HEXISTS', KEYS[4], 'revoked') == 0 then
-  revoke(KEYS[4], ARGV[4], now, ARGV[5])
+  revoke(KEYS[4], ARGV[4], now)
   prune()
 end
 tell()
@@ -59,7 +59,7 @@ func (s *Store) revoke(ctx context.Context, app, id string) error {
 	if !validID(id) {
 		return ErrNoToken
 	}
-	answer, err := s.run(ctx, revokeScript, app, []string{id}, Message{KindRevoked, app, id}, id, s.now().Add(tombstone).UnixMilli())
+	answer, err := s.run(ctx, revokeScript, app, []string{id}, Message{KindRevoked, app, id}, id)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 const rotateScript = `
--- old id, new id, new hash, grace, end of what is revoked, most
+-- old id, new id, new hash, grace, most
 local old, new = KEYS[4], KEYS[5]
 local was = redis.call('HMGET', old, 'hash', 'created', 'expires', 'replaced_by')
 local hash = redis.call('HGET', new, 'hash')
@@ -17,9 +17,9 @@ if not hash then
   if not was[1] then return {'none'} end
   if was[4] or dead(old) then return {'replaced'} end
   prune()
-  if redis.call('ZCARD', ids) >= tonumber(ARGV[9]) then return {'many'} end
+  if redis.call('ZCARD', ids) >= tonumber(ARGV[8]) then return {'many'} end
   local expires = '0'
-  if was[3] and was[3] ~= '0' then expires = integer(tonumber(now) + tonumber(was[3]) - tonumber(was[2])) end
+  if was[3] and was[3] ~= '0' then expires = later(tonumber(was[3]) - tonumber(was[2])) end
   redis.call('HSET', new, 'hash', ARGV[6], 'created', now, 'expires', expires, 'epoch', integer(epoch()), 'version', 1)
   for _, field in ipairs({'note', 'scopes', 'networks', 'limits'}) do
     local value = redis.call('HGET', old, field)
@@ -27,10 +27,10 @@ if not hash then
   end
   keep(new, ARGV[5], vanishes(expires))
   redis.call('HSET', old, 'replaced_by', ARGV[5])
-  if ARGV[7] == '0' then revoke(old, ARGV[4], now, ARGV[8])
+  if ARGV[7] == '0' then revoke(old, ARGV[4], now)
   else
     redis.call('HINCRBY', old, 'version', 1)
-    local finish = integer(tonumber(now) + tonumber(ARGV[7]))
+    local finish = later(tonumber(ARGV[7]))
     if was[3] == '0' or not was[3] or tonumber(was[3]) > tonumber(finish) then
       redis.call('HSET', old, 'expires', finish)
       keep(old, ARGV[4], vanishes(finish))
@@ -73,7 +73,7 @@ func (s *Store) rotate(ctx context.Context, app, id string, grace time.Duration)
 		kind = KindRevoked
 	}
 	answer, err := s.run(ctx, rotateScript, app, []string{id, token.ID}, Message{kind, app, id},
-		id, token.ID, hex.EncodeToString(token.hash[:]), grace.Milliseconds(), s.now().Add(tombstone).UnixMilli(), MaxTokens)
+		id, token.ID, hex.EncodeToString(token.hash[:]), grace.Milliseconds(), MaxTokens)
 	if err != nil {
 		return Issued{}, err
 	}

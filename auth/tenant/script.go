@@ -18,17 +18,25 @@ import (
 // Keys and arguments that all scripts begin with:
 //
 //	KEYS  index by end, index by id, app, then tokens
-//	ARGV  now, channel, message
+//	ARGV  how long what is revoked stays listed, channel, message
 //
-// Instants are Unix milliseconds, here the caller's. What an argument does not
-// say is ”. An answer is a word, and a record in most cases.
+// Instants are Unix milliseconds by Redis' own clock: by that of an operator's
+// machine, which may be far off, tokens would leave the indexes that are alive,
+// and outlive their app. What an argument does not say is ”. An answer is a
+// word, and a record in most cases.
 const prelude = `
 local ends, ids, app = KEYS[1], KEYS[2], KEYS[3]
-local now, channel, message = ARGV[1], ARGV[2], ARGV[3]
+local tombstone, channel, message = ARGV[1], ARGV[2], ARGV[3]
 
 local function epoch() return tonumber(redis.call('HGET', app, 'epoch') or '0') end
 local function tell() redis.call('PUBLISH', channel, message) end
 local function integer(n) return string.format('%.0f', n) end
+
+local clock = redis.call('TIME')
+local now = integer(clock[1] * 1000 + math.floor(clock[2] / 1000))
+
+-- The instant so much later: not after the year 9999, nor before now.
+local function later(ms) return integer(math.min(now + math.max(ms, 0), 253402300799000)) end
 
 -- Lets a script that takes something away run in a Redis that is full. That
 -- refuses what may need memory, but not in the middle of a script, once that has
@@ -85,8 +93,9 @@ local function dead(key)
   return t[1] or tonumber(t[2] or '0') < epoch()
 end
 
--- Marks a token as revoked at an instant, and keeps it until another at most.
-local function revoke(key, id, at, finish)
+-- Marks a token as revoked at an instant, and keeps it for a while at most.
+local function revoke(key, id, at)
+  local finish = later(tombstone)
   redis.call('HSET', key, 'revoked', at)
   redis.call('HINCRBY', key, 'version', 1)
   local score = redis.call('ZSCORE', ends, id)
@@ -120,7 +129,7 @@ func (s *Store) run(ctx context.Context, body, app string, ids []string, m Messa
 	for _, id := range ids {
 		keys = append(keys, s.keys.Token(app, id))
 	}
-	argv := append([]any{s.now().UnixMilli(), s.keys.Revocations(), m.String()}, args...)
+	argv := append([]any{tombstone.Milliseconds(), s.keys.Revocations(), m.String()}, args...)
 	values, err := script(body).Run(ctx, s.rdb, keys, argv...).Slice()
 	if err != nil {
 		return answer{}, err

@@ -16,7 +16,7 @@ import (
 //
 //	hash   SHA-256 of the secret, in hexadecimal digits
 //	epoch  its app's when it was made
-//	op     what the last change drew for itself, see script.go
+//	op     what the last change drew for itself, see script.go; an import, with what it did
 
 // listSeparator stands in neither a scope nor a network.
 const listSeparator = ","

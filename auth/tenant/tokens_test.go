@@ -275,8 +275,58 @@ func TestScriptsThatRunTwice(t *testing.T) {
 	if n := len(readAll(t, s, "beta", 10)); n != 3 {
 		t.Errorf("there are %d tokens", n)
 	}
+	lines := exported(t, s)
 	if err := s.DeleteApp(ctx, "beta"); err != nil {
 		t.Fatal(err)
+	}
+	sum, err := s.ImportLines(ctx, strings.NewReader(lines), ImportOptions{Existing: ExistingReplace})
+	if want := (ImportSummary{Created: 4, Kept: 1}); err != nil || sum != want {
+		t.Errorf("imported %+v, %v", sum, err)
+	}
+	must(s.ChangeApp(ctx, "acme", AppChange{Name: ptr("c")}))(t)
+	must(s.rdb.HSet(ctx, s.keys.Token("beta", first.ID), "note", "o").Result())(t)
+	sum, err = s.ImportLines(ctx, strings.NewReader(lines), ImportOptions{Existing: ExistingReplace})
+	if want := (ImportSummary{Replaced: 2, Kept: 3}); err != nil || sum != want {
+		t.Errorf("imported again: %+v, %v", sum, err)
+	}
+}
+
+// An operator's clock decides nothing: tokens end, are listed and stay dead by
+// Redis'.
+func TestOperatorsClocks(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for name, off := range map[string]time.Duration{"ahead": year, "behind": -year} {
+		t.Run(name, func(t *testing.T) {
+			right, _ := newStore(t)
+			wrong := NewStore(right.rdb, config.Auth{})
+			wrong.now = func() time.Time { return time.Now().Add(off) }
+			ctx := t.Context()
+			old := must(right.Issue(ctx, IssueOptions{App: "acme", TTL: 10 * 24 * time.Hour}))(t)
+			next := must(wrong.Issue(ctx, IssueOptions{App: "acme", TTL: time.Hour}))(t)
+			if left := time.Until(next.Expires); (left - time.Hour).Abs() > time.Minute {
+				t.Errorf("a token for an hour ends in %s", left)
+			}
+			if n := len(readAll(t, right, "acme", 10)); n != 2 {
+				t.Errorf("%d tokens are listed", n)
+			}
+			lines := exported(t, right)
+			if err := wrong.Revoke(ctx, "acme", next.ID); err != nil {
+				t.Fatal(err)
+			}
+			if token, err := right.Token(ctx, "acme", next.ID); err != nil || time.Since(token.Revoked).Abs() > time.Minute {
+				t.Errorf("the revoked one is %+v, %v", token, err)
+			}
+			if err := wrong.DeleteApp(ctx, "acme"); err != nil {
+				t.Fatal(err)
+			}
+			must(right.CreateApp(ctx, App{ID: "acme"}))(t)
+			if token, err := right.Token(ctx, "acme", old.ID); !errors.Is(err, ErrNoToken) {
+				t.Errorf("a token outlived its app: %+v, %v", token, err)
+			}
+			if sum, err := wrong.ImportLines(ctx, strings.NewReader(lines), ImportOptions{Existing: ExistingSkip}); err != nil || sum.Created != 2 {
+				t.Errorf("imported %+v, %v", sum, err)
+			}
+		})
 	}
 }
 
