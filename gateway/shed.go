@@ -92,21 +92,20 @@ func (s *shedder) admit() step {
 			if v == limits.Admitted {
 				v = answer.room(&c.held)
 			}
-			rank, cost := p.Rank(), costOfCall
 			if v != limits.Admitted {
 				c.ticket.Leave()
-				rank, cost = limits.RankRefusal, costOfRefusal
-			}
-			if v != limits.TooSlow {
-				if err := s.turns.begin(ctx, tenant, rank, cost); err != nil {
-					return err
+				if v != limits.TooSlow { // which has a line of its own
+					if err := s.turns.refuse(ctx, tenant); err != nil {
+						return err
+					}
 				}
-			}
-			if v != limits.Admitted {
 				return s.shed(ctx, v, p)
 			}
-			err := next(ctx, c)
-			if err == nil {
+			err := s.turns.begin(ctx, tenant, p.Rank(), costOfCall)
+			if err != nil {
+				return err
+			}
+			if err = next(ctx, c); err == nil {
 				answer.note(tenant, c.held.out)
 			}
 			return err

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// maxRefusing bounds the refusals that wait. What is beyond it is refused at
-// once, whatever that costs.
+// maxRefusing bounds the refusals that wait, in the line and for turns. What is
+// beyond it is refused at once, whatever that costs.
 const maxRefusing = 10_000
 
 // refusalLine is where calls that are shed for want of processors wait for their

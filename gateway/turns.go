@@ -26,6 +26,7 @@ type turns struct {
 	spare  sync.Pool  // of *limits.Turn
 	idles  chan *idle // as many as there are turns at once
 
+	refusing      atomic.Int64 // refusals that wait
 	begun, waited atomic.Int64 // calls that had their turn, and how long they waited for it, since delay
 }
 
@@ -93,6 +94,16 @@ func (t *turns) begin(ctx context.Context, tenant limits.Tenant, rank int, cost 
 	t.begun.Add(1)
 	t.waited.Add(int64(time.Since(began)))
 	return err
+}
+
+// refuse waits for the turn of a call that is refused, unless so many wait that one
+// more is refused at once: a refusal holds no place of those that calls have.
+func (t *turns) refuse(ctx context.Context, tenant limits.Tenant) error {
+	defer t.refusing.Add(-1)
+	if t.refusing.Add(1) > maxRefusing {
+		return nil
+	}
+	return t.begin(ctx, tenant, limits.RankRefusal, costOfRefusal)
 }
 
 // delay is how long the calls of late waited for their turns, on average.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,6 +116,44 @@ func TestStrangersTakeTurns(t *testing.T) {
 		}
 		if f := describe(<-ended); f == nil || f.Reason != "TOKEN_INVALID" {
 			t.Errorf("got %+v", f)
+		}
+	})
+}
+
+// However many calls are refused while processors are short, those that wait to be
+// told are bounded.
+func TestRefusalsThatWaitAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := sheddingGateway(1)
+		s := g.shedder
+		defer s.turns.close()
+		s.turns.limits.Observe(time.Second)
+		tenant := s.tenantOf("acme")
+		busy := make([]limits.Turn, cap(s.turns.idles))
+		for i := range busy {
+			_ = s.turns.limits.Take(&busy[i], tenant, limits.RankAnswer, time.Second)
+		}
+		var ended atomic.Int64
+		var refused sync.WaitGroup
+		for range maxRefusing + 100 {
+			refused.Go(func() {
+				if err := s.turns.refuse(t.Context(), tenant); err != nil {
+					t.Error(err)
+				}
+				ended.Add(1)
+			})
+		}
+		synctest.Wait()
+		if n := ended.Load(); n != 100 {
+			t.Errorf("%d are refused at once, want 100", n)
+		}
+		for i := range busy {
+			s.turns.limits.Give(&busy[i])
+		}
+		refused.Wait()
+		if n := s.turns.refusing.Load(); n != 0 {
+			t.Errorf("%d are still counted", n)
 		}
 	})
 }
