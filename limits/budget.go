@@ -35,12 +35,15 @@ func (b *Budget) Take(t Tenant, n int64) Verdict {
 	}
 	own, total := b.add(t, n)
 	free := b.most - total
-	if own <= b.little || free >= 0 && own <= shareOfBytes(t, free) {
+	if own <= b.little || free >= 0 && own <= min(shareOfBytes(t, free), b.alone(t)) {
 		return Admitted
 	}
 	b.Add(t, -n)
 	return TooMuch
 }
+
+// alone is what a tenant may hold of a Budget that nobody else uses.
+func (b *Budget) alone(t Tenant) int64 { return b.most - b.most/(shareOfBytes(t, 1)+1) }
 
 // shareOfBytes is how many of the bytes a tenant may hold while so many are free.
 func shareOfBytes(t Tenant, free int64) int64 {
@@ -58,12 +61,12 @@ func (b *Budget) Add(t Tenant, n int64) {
 	}
 }
 
-// add counts a tenant with no more than it could have taken of an empty Budget:
-// what it holds beyond that, as answers were larger than was thought, is not held
-// against others.
+// add counts a cell with no more than what one tenant of weight 1 could have taken
+// of an empty Budget: what it holds beyond that, as answers were larger than was
+// thought, is not held against others. That must not go by the tenant's weight: with
+// another one in the meantime, less would be given back than was counted, or more.
 func (b *Budget) add(t Tenant, n int64) (own, total int64) {
-	share := shareOfFree(Normal) * int64(t.Weight())
-	most := b.most - b.most/(share+1)
+	most := b.alone(Tenant{})
 	own = b.own[t.cell].Add(n)
 	return own, b.total.Add(min(own, most) - min(own-n, most))
 }

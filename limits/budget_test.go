@@ -75,6 +75,24 @@ func TestBudgetBeyondItsBound(t *testing.T) {
 	}
 }
 
+// An app's weight may change while it holds something, and two apps may have one
+// cell: what is counted comes back all the same.
+func TestBudgetOfSeveralWeights(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(64 * mib)
+	light, heavy := Tenant{cell: 1}, Tenant{cell: 1, extra: 9}
+	b.Add(light, 60*mib)
+	b.Add(heavy, 4*mib)
+	b.Add(light, -60*mib)
+	b.Add(heavy, -4*mib)
+	if b.Held() != 0 {
+		t.Errorf("%d bytes are left", b.Held())
+	}
+	if got := fillBudget(b, heavy, mib/4); got > 64*mib {
+		t.Errorf("alone a tenant of great weight holds %d MiB of 64", got/mib)
+	}
+}
+
 func TestNoBudget(t *testing.T) {
 	t.Parallel()
 	b := NewBudget(0)
