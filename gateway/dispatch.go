@@ -79,9 +79,10 @@ func (o *outbound) fill(c *Call) *rpcproxy.Request {
 	r.Judge = o.judge
 	r.JudgeCounts = o.judge != nil && o.route.Outcome.Breaker
 	r.Served = &c.out.served
+	r.Tenant = c.ticket.Tenant()
 	if c.Principal != nil {
 		r.Revocable = c.Principal
-	r.Tenant = c.ticket.Tenant()
+		r.Identity = c.Principal.Identity(o.identity)
 		r.Credential = rpcproxy.Credential{App: c.Principal.App, TokenID: c.Principal.TokenID, Token: c.Credential.Token}
 	}
 	return r

@@ -44,6 +44,5 @@ func TestGOGCFollowsWhatIsAlive(t *testing.T) {
 	large := make([]byte, 200<<20)
 	wait("less", func(p uint64) bool { return p < 150 })
 	runtime.KeepAlive(large)
-	large = nil
 	wait("as much as before", func(p uint64) bool { return p == gcPercent })
 }
