@@ -99,7 +99,7 @@ func TestImportGoZeroMany(t *testing.T) {
 	s, _ := newStore(t)
 	s.rdb.AddHook(repeat{})
 	ctx := t.Context()
-	const n = 1500
+	const n = 3*batch + 1
 	for i := range n {
 		s.rdb.HSet(ctx, "h", "app"+strconv.Itoa(i), "secret"+strconv.Itoa(i))
 	}

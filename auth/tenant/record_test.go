@@ -253,7 +253,7 @@ func TestImportRefuses(t *testing.T) {
 		"many scopes":      {edit(app, `["shop.*/*"]`, `["a.B/C"`+strings.Repeat(`,"a.B/C"`, 999)+`]`), "there may be 128"},
 		"deep":             {edit(app, `"id"`, `"x":`+strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)+`,"id"`), "record"},
 		"a line's end":     {edit(app, `"name":"`, `"name":"\u0085\u001b[2J`), "control character"},
-		"a far end":        {edit(token, `"hash":`, `"expires":"9999-12-31T23:59:59.999Z","hash":`), "time"},
+		"a far end":        {edit(token, `"hash":`, `"last_used":"9999-12-31T23:59:59.999Z","hash":`), "time"},
 		"a plain secret":   {edit(token, `"hash":"`, `"secret":"rpg_x","hash":"`), "unknown field"},
 	} {
 		sum, err := to.ImportLines(t.Context(), strings.NewReader("\n"+tc.line+"\n"+app), ImportOptions{})
