@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// TestReasonsAreInTheReadme finds the reasons by their spelling, in whichever
+// TestReasonsAreDocumented finds the reasons by their spelling, in whichever
 // way they get into a callError.
-func TestReasonsAreInTheReadme(t *testing.T) {
+func TestReasonsAreDocumented(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
+	document, err := os.ReadFile(filepath.Join("..", "docs", "errors.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +44,8 @@ func TestReasonsAreInTheReadme(t *testing.T) {
 				return true
 			}
 			found++
-			if !strings.Contains(string(readme), "`"+text+"`") {
-				t.Errorf("%s: README.md does not tell of the reason %s", name, text)
+			if !strings.Contains(string(document), "`"+text+"`") {
+				t.Errorf("%s: docs/errors.md does not tell of the reason %s", name, text)
 			}
 			return true
 		})
