@@ -50,7 +50,7 @@ type Call struct {
 	// The front end answers after the pipeline, and has the call leave then.
 	answered bool // front
 
-	length  int64   // front: of the body, as its caller says; 0, or below: it is not known
+	length  int64   // front: of the body, as its caller says; 0, or below: it is not known, or too large
 	limited limited // limit
 }
 
@@ -102,7 +102,7 @@ var _ rpcproxy.Exchange = (*Call)(nil)
 // the last one.
 func (c *Call) RecvMsg() (msg mem.BufferSlice, err error) {
 	defer recoverTo(&err)
-	if err := c.held.announced(c.length); err != nil {
+	if err := c.held.announced(c.toHold()); err != nil {
 		return nil, err
 	}
 	msg, err = c.peer.recvMsg()

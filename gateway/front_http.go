@@ -99,7 +99,9 @@ func (f *httpFront) isBareConnect(r *http.Request, snap *snapshot) bool {
 func (f *httpFront) begin(c *Call, proto protocol, from peer, w http.ResponseWriter, r *http.Request) (forwardedFor string) {
 	c.Protocol, c.Start, c.peer = proto, time.Now(), from
 	c.RequestID = requestID(r.Header[headerRequestID])
-	c.length = r.ContentLength
+	if n := r.ContentLength; n <= int64(f.cfg.MaxBodySize) { // else it is refused for that, and not read
+		c.length = n
+	}
 	c.ClientIP, forwardedFor = f.proxies.clientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	w.Header()[headerRequestID] = []string{c.RequestID}
 	return forwardedFor

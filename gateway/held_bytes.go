@@ -73,6 +73,15 @@ func (h *heldBytes) free() {
 	}
 }
 
+// toHold is how much of a body that is announced will be held at once: of a stream's
+// its messages, one after the other, and nothing of one that may not be so large.
+func (c *Call) toHold() int64 {
+	if c.Route.ClientStreams || c.bound.maxBody > 0 && c.length > c.bound.maxBody {
+		return 0
+	}
+	return c.length
+}
+
 // announced is for a body that is not read yet, as its caller says how large it is.
 func (h *heldBytes) announced(n int64) error {
 	if h.shedder == nil || h.in != 0 || n < leastHeld {
