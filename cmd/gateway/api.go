@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -118,14 +119,38 @@ func toldBy(prefix string, err error) error {
 	if err == nil || !ok {
 		return err
 	}
-	if s.Code() == codes.Unavailable && strings.Contains(s.Message(), "connection error") {
-		prefix = "asking the gateway: "
+	message := s.Message()
+	if cause, failed := strings.CutPrefix(message, "connection error: desc = "); failed && s.Code() == codes.Unavailable {
+		prefix, message = "asking the gateway: ", strings.Trim(cause, `"`)
 	}
-	text := printable(s.Message())
+	text := printable(message)
 	if text == "" {
 		text = s.Code().String()
 	}
-	return &statusError{s, prefix + text}
+	return &statusError{s, prefix + text + hintFor(s)}
+}
+
+// hintFor says what to do about a refusal, in the words of the command line;
+// empty: the message says so, or nothing can be done.
+func hintFor(s *status.Status) string {
+	if s.Code() == codes.Unimplemented {
+		return "; an admin port has the API when the gateway's admin.operators names somebody"
+	}
+	for _, d := range s.Details() {
+		info, ok := d.(*errdetails.ErrorInfo)
+		if !ok {
+			continue
+		}
+		switch info.GetReason() {
+		case "APP_EXISTS":
+			return "; 'gateway app set' changes it"
+		case "RECORD_EXISTS":
+			return "; --existing skip keeps what is there, --existing replace takes what is imported"
+		case "CONFLICT":
+			return "; look at it again, and give the version that it has now"
+		}
+	}
+	return ""
 }
 
 // statusError is a refusal of the API's.

@@ -44,7 +44,7 @@ func (f *appFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.name, "name", "", "a `NAME` for people")
 	flags.StringVar(&f.contact, "contact", "", "whom to ask about it")
 	flags.StringArrayVar(&f.scopes, "scope", nil, "a `PATTERN` of what it may call, like 'shop.OrderService/*' or 'GET /v1/**'; may be given again; '': everything")
-	flags.StringVar(&f.priority, "priority", "", "the `PRIORITY` of its calls under overload; '': as their routes have it")
+	flags.StringVar(&f.priority, "priority", "", "how its calls' `PRIORITY` under overload differs from their routes': low, normal (not at all), high or critical; '': normal")
 	flags.Int32Var(&f.weight, "weight", 0, "its share of a full gateway, relative to other apps'; 0: 1")
 	f.limits.add(cmd)
 }

@@ -65,6 +65,7 @@ func TestExitStatus(t *testing.T) {
 		{"demo --env-file no/such/folder/demo.env --http 127.0.0.1:0 --grpc 127.0.0.1:0 --admin 127.0.0.1:0", exitFailed, "env file"},
 		{"backends --admin 127.0.0.1:1", exitFailed, "asking the gateway"},
 		{"backends --admin localhost", exitUsage, `--admin: "localhost" is not host:port`},
+		{"app show acme --redis 127.0.0.1:1", exitUsage, `unexpected argument "acme"; an app is named by --app`},
 		{"backends a b", exitUsage, `unexpected argument "b"`},
 		{"backends -c x.yaml --admin 127.0.0.1:1", exitUsage, "not both"},
 		{"backends -c no-such-file.yaml", exitFailed, "no-such-file.yaml"},

@@ -63,7 +63,7 @@ they do not. The exit status is 1 if the new file has faults, which are told.`,
 	}
 	cmd.Flags().StringVarP(&from, "file", "f", "", "go-zero's `FILE`")
 	cmd.Flags().StringVar(&to, "out", "", "write to this `FILE`, which must not be there yet")
-	cmd.Flags().StringVar(&o.Auth, "auth", "required", "whether callers need a credential: required or `none`")
+	cmd.Flags().StringVar(&o.Auth, "auth", "required", "`WHO` needs a credential: required (every caller) or none")
 	return cmd
 }
 

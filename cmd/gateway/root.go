@@ -100,7 +100,10 @@ func group(parent *cobra.Command, children ...*cobra.Command) *cobra.Command {
 }
 
 // noArgs refuses positional arguments.
-func noArgs(_ *cobra.Command, args []string) error {
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && cmd.Flags().Lookup("app") != nil && !cmd.Flags().Changed("app") {
+		return usagef("unexpected argument %q; an app is named by --app", args[0])
+	}
 	if len(args) > 0 {
 		return usagef("unexpected argument %q", args[0])
 	}

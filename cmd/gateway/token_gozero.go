@@ -74,8 +74,11 @@ func (f *goZeroFlags) copy(
 	if err != nil {
 		return err
 	}
-	if err := printImport(cmd, format, int64(sum.Created), 0, int64(sum.Kept), int64(sum.Refused), dryRun); err != nil {
+	if err := printImport(cmd, format, int64(sum.Created), int64(sum.Replaced), int64(sum.Kept), int64(sum.Refused), dryRun); err != nil {
 		return err
+	}
+	if sum.Created+sum.Replaced+sum.Kept+sum.Refused == 0 {
+		return fmt.Errorf("there are no tokens at the key %q", key)
 	}
 	if sum.Refused > 0 {
 		return fmt.Errorf("%d tokens were not taken", sum.Refused)
