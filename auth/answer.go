@@ -99,6 +99,10 @@ func (v *Verifier) answer(ctx context.Context, q asked) {
 // it.
 func (v *Verifier) Judge(ctx context.Context, q Question) Answer {
 	a := Answer{Node: v.node.id}
+	if !v.layout.hasID(q.TokenID) { // nor is it remembered: it may be of any length
+		a.Verdict = VerdictUnknown
+		return a
+	}
 	var hash *[sha256.Size]byte
 	switch len(q.Hash) {
 	case 0:

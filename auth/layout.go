@@ -40,6 +40,8 @@ type layout interface {
 	// parse gives the token's id and the hash of its secret, without asking
 	// Redis.
 	parse(token string) (id string, hash [sha256.Size]byte, err error)
+	// hasID tells whether a token can have this id.
+	hasID(id string) bool
 	// load asks Redis. The error wraps credcache.ErrNotFound if there is no
 	// such token; any other means that Redis could not be asked.
 	load(ctx context.Context, k cacheKey) (*record, error)
@@ -64,6 +66,8 @@ type hashedLayout struct {
 func (l hashedLayout) parse(token string) (string, [sha256.Size]byte, error) {
 	return l.imported.parse(token)
 }
+
+func (hashedLayout) hasID(id string) bool { return tenant.ValidID(id) }
 
 func (hashedLayout) keepsUses() bool { return true }
 
@@ -101,6 +105,8 @@ func (goZeroLayout) parse(token string) (string, [sha256.Size]byte, error) {
 	}
 	return "", tenant.HashOf(token), nil
 }
+
+func (goZeroLayout) hasID(id string) bool { return id == "" }
 
 func (goZeroLayout) keepsUses() bool { return false }
 

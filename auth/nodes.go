@@ -51,7 +51,8 @@ func (v *Verifier) Node() string { return v.node.id }
 // seen; 1 where it never was. It asks nothing.
 func (v *Verifier) Nodes() int { return max(1, int(v.node.count.Load())) }
 
-// beatScript goes by Redis' clock alone: those of gateways may differ.
+// beatScript goes by Redis' clock alone: those of gateways may differ. Where that
+// was put back, what was then is no sign of life.
 //
 // KEYS: nodes. ARGV: id, how long a node lives, in milliseconds.
 func beatScript() *redis.Script {
@@ -60,6 +61,7 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 redis.call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('(%.0f', now - ARGV[2]))
+redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.0f', now + ARGV[2]), '+inf')
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return redis.call('ZCARD', KEYS[1])`)
 }
@@ -69,7 +71,7 @@ func nodesScript() *redis.Script {
 	return redis.NewScript(`
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-return redis.call('ZRANGEBYSCORE', KEYS[1], string.format('%.0f', now - ARGV[1]), '+inf')`)
+return redis.call('ZRANGEBYSCORE', KEYS[1], string.format('%.0f', now - ARGV[1]), string.format('%.0f', now + ARGV[1]))`)
 }
 
 // beat gives signs of life until ctx ends, and then takes leave. Without the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rpcgate/rpcgate/auth/tenant"
 	"github.com/rpcgate/rpcgate/config"
+	"github.com/rpcgate/rpcgate/credcache"
 )
 
 // byPush is a configuration whose cache asks nothing again by itself.
@@ -154,12 +155,14 @@ func TestSilentNodesAreMissing(t *testing.T) {
 	keys := tenant.KeysOf(config.Auth{})
 	g := startGateway(t, server.client(), byPush("alive"))
 	awaitNodes(t, 1, g)
-	if err := server.client().Do(t.Context(), "ZADD", keys.Nodes(), time.Now().Add(time.Minute).UnixMilli(), "silent").Err(); err != nil {
-		t.Fatal(err)
-	}
 	start := time.Now()
 	eventually(t, "an answer", func() bool {
 		start = time.Now()
+		for name, at := range map[string]time.Time{"silent": start, "before the clock was put back": start.Add(time.Hour)} {
+			if err := server.client().Do(t.Context(), "ZADD", keys.Nodes(), at.UnixMilli(), name).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		got, _, missing := ask(t, server, Question{App: "acme", TokenID: strings.Repeat("a", 16)})
 		return got["alive"] == VerdictUnknown && slices.Equal(missing, []string{"silent"})
 	})
@@ -200,8 +203,16 @@ func TestBadQuestions(t *testing.T) {
 		got, _, _ := ask(t, server, Question{App: "acme", TokenID: strings.Repeat("a", 16)})
 		return got["a"] == VerdictUnknown
 	})
+	for _, id := range []string{strings.Repeat("a", 1<<20), "a:b", "*"} {
+		if got, _, _ := ask(t, server, Question{App: "acme", TokenID: id}); got["a"] != VerdictUnknown {
+			t.Errorf("an id that is none: %v", got)
+		}
+	}
+	if _, memory := g.cache.Recall(cacheKey{"acme", "a:b"}); memory != credcache.Unknown {
+		t.Errorf("an id that is none is remembered: %v", memory)
+	}
 	keys, err := rdb.Keys(t.Context(), "*answers*").Result()
-	if err != nil || len(keys) > 1 {
+	if err != nil || len(keys) > 4 {
 		t.Errorf("keys %q, %v", keys, err)
 	}
 }

@@ -21,7 +21,8 @@ func (s *state) use() {
 }
 
 // usedScript notes when a token was last used, by Redis' clock, unless that was
-// done within a minute, by this gateway or another. A token that is gone is not
+// done within a minute, by this gateway or another. A time that is still to come,
+// from another Redis' clock, counts for nothing. A token that is gone is not
 // brought back.
 //
 // KEYS: token.
@@ -30,7 +31,7 @@ local last = redis.call('HMGET', KEYS[1], 'hash', 'last_used')
 if not last[1] then return 0 end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-if last[2] and now - last[2] < 60000 then return 0 end
+if last[2] and now - last[2] >= 0 and now - last[2] < 60000 then return 0 end
 redis.call('HSET', KEYS[1], 'last_used', string.format('%.0f', now))
 return 1`
 

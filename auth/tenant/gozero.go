@@ -20,6 +20,14 @@ type goZeroStore struct {
 	channel string
 }
 
+// goZeroIssueScript may run twice, see script.go.
+func goZeroIssueScript() *redis.Script {
+	return redis.NewScript(`
+-- KEYS: hash. ARGV: app, new token.
+if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 1 then return 1 end
+return redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] and 1 or 0`)
+}
+
 func goZeroReplaceScript() *redis.Script {
 	return redis.NewScript(`
 -- KEYS: hash. ARGV: app, new token or '' for none, channel, message.
@@ -37,7 +45,7 @@ func (s goZeroStore) issue(ctx context.Context, o IssueOptions) (Issued, error) 
 		return Issued{}, fmt.Errorf("%w: it keeps nothing of a token but the secret", ErrLayout)
 	}
 	text, _ := NewToken()
-	made, err := s.rdb.HSetNX(ctx, s.key, o.App, text).Result()
+	made, err := goZeroIssueScript().Run(ctx, s.rdb, []string{s.key}, o.App, text).Bool()
 	if err != nil {
 		return Issued{}, err
 	}
@@ -130,7 +138,9 @@ func (s goZeroStore) tokens(ctx context.Context, app, cursor string, n int) (pag
 	return page, next, nil
 }
 
-// scan reads about n apps of the hash. Their tokens come with them, and are left.
+// scan reads about n apps of the hash, without what is there under ids that no
+// app can have: it may be anything, a terminal's commands too, and nobody can call
+// with it. Their tokens come with them, and are left.
 func (s goZeroStore) scan(ctx context.Context, cursor string, n int) (ids []string, next string, err error) {
 	var at uint64
 	if cursor != "" {
@@ -143,7 +153,9 @@ func (s goZeroStore) scan(ctx context.Context, cursor string, n int) (ids []stri
 		return nil, "", err
 	}
 	for i := 0; i < len(pairs); i += 2 {
-		ids = append(ids, pairs[i])
+		if AppFault(pairs[i]) == "" {
+			ids = append(ids, pairs[i])
+		}
 	}
 	slices.Sort(ids)
 	if at != 0 {

@@ -123,7 +123,7 @@ func TestParseImported(t *testing.T) {
 			t.Errorf("%q reads %v, %v", text, got, err)
 		}
 	}
-	if !validID(ImportedID) {
+	if !ValidID(ImportedID) {
 		t.Error("the id of imported tokens is none")
 	}
 }

@@ -34,7 +34,7 @@ func ParseMessage(text string) (Message, bool) {
 	m := Message{Kind: parts[0], App: parts[1], ID: parts[2]}
 	if m.ID == "*" {
 		m.ID = ""
-	} else if !validID(m.ID) {
+	} else if !ValidID(m.ID) {
 		return Message{}, false
 	}
 	return m, (m.Kind == KindRevoked || m.Kind == KindReplaced || m.Kind == KindChanged) && AppFault(m.App) == ""

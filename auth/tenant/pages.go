@@ -86,7 +86,7 @@ func (s *Store) pageOfApp(ctx context.Context, app, cursor string, n int) (page 
 		if err := s.adopt(ctx, app); err != nil {
 			return nil, "", err
 		}
-	} else if !validID(cursor) {
+	} else if !ValidID(cursor) {
 		return nil, "", errCursor()
 	}
 	ids, err := s.rdb.ZRangeByLex(ctx, s.keys.IDs(app), after(cursor, n)).Result()
@@ -160,7 +160,7 @@ func (s *Store) pageOfAll(ctx context.Context, cursor string, n int) (page []Tok
 		return nil, "", errCursor()
 	}
 	for within && len(page) < n {
-		if id != "" && !validID(id) {
+		if id != "" && !ValidID(id) {
 			return nil, "", errCursor()
 		}
 		more, rest, err := s.pageOfApp(ctx, app, id, n-len(page))

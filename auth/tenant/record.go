@@ -112,9 +112,9 @@ func (r TokenRecord) check() error {
 		return &InputError{"hash", "the hash is not of 64 lower-case hexadecimal digits"}
 	}
 	switch {
-	case !validID(r.ID):
+	case !ValidID(r.ID):
 		return &InputError{"id", "the id of a token has 16 of a-z 2-7"}
-	case r.ReplacedBy != "" && !validID(r.ReplacedBy):
+	case r.ReplacedBy != "" && !ValidID(r.ReplacedBy):
 		return &InputError{"replaced_by", "the id of a token has 16 of a-z 2-7"}
 	case r.Created.IsZero():
 		return &InputError{"created", "the token has no time of creation"}

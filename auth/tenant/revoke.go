@@ -56,7 +56,7 @@ func (s *Store) Revoke(ctx context.Context, app, id string) error {
 }
 
 func (s *Store) revoke(ctx context.Context, app, id string) error {
-	if !validID(id) {
+	if !ValidID(id) {
 		return ErrNoToken
 	}
 	answer, err := s.run(ctx, revokeScript, app, []string{id}, Message{KindRevoked, app, id}, id)

@@ -64,7 +64,7 @@ func (s *Store) Rotate(ctx context.Context, app, id string, grace time.Duration)
 }
 
 func (s *Store) rotate(ctx context.Context, app, id string, grace time.Duration) (Issued, error) {
-	if !validID(id) {
+	if !ValidID(id) {
 		return Issued{}, ErrNoToken
 	}
 	text, token := NewToken()

@@ -224,6 +224,7 @@ func TestStoreRefusesBadInput(t *testing.T) {
 func TestStoreGoZero(t *testing.T) {
 	rdb := startRedis(t)
 	s, ctx := NewStore(rdb, goZero()), t.Context()
+	rdb.HSet(ctx, "rpc:apps", "\x1b]0;x\a", "hostile", "a.b", "useless")
 	first, err := s.Issue(ctx, IssueOptions{App: "acme"})
 	if err != nil {
 		t.Fatal(err)
@@ -258,5 +259,20 @@ func TestStoreGoZero(t *testing.T) {
 		if !errors.Is(tc.got, tc.want) || strings.Contains(tc.got.Error(), first.Secret) {
 			t.Errorf("%s: %v, want %v", name, tc.got, tc.want)
 		}
+	}
+}
+
+// A token that was stored, and its answer lost, is still given to who asked for
+// it. (Of a revocation that is done twice nothing is left to know it by.)
+func TestStoreGoZeroScriptsThatRunTwice(t *testing.T) {
+	s, ctx := NewStore(startRedis(t), goZero()), t.Context()
+	s.rdb.AddHook(repeat{})
+	issued := must(s.Issue(ctx, IssueOptions{App: "acme"}))(t)
+	if got := s.rdb.HGet(ctx, "rpc:apps", "acme").Val(); got != issued.Secret {
+		t.Error("another token is there")
+	}
+	next := must(s.Rotate(ctx, "acme", "", 0))(t)
+	if got := s.rdb.HGet(ctx, "rpc:apps", "acme").Val(); got != next.Secret {
+		t.Error("another token is there")
 	}
 }

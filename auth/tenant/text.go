@@ -64,7 +64,7 @@ func ParseToken(text string) (ParsedToken, error) {
 	}
 	id, secret, sum := text[idStart:idStart+idLen], text[secretStart:secretStart+secretLen], text[sumStart:]
 	if text[:idStart] != tokenPrefix || text[secretStart-1] != '_' || text[sumStart-1] != '_' ||
-		!validID(id) || !isBase32(secret) || !isHex(sum) {
+		!ValidID(id) || !isBase32(secret) || !isHex(sum) {
 		return ParsedToken{}, errTokenForm
 	}
 	// 52 characters hold 260 bits: the last four must be zero.
@@ -113,7 +113,8 @@ func checksum(text string) (digits [sumLen]byte) {
 	return digits
 }
 
-func validID(id string) bool { return len(id) == idLen && isBase32(id) }
+// ValidID tells whether id can be that of a token.
+func ValidID(id string) bool { return len(id) == idLen && isBase32(id) }
 
 func isBase32(s string) bool {
 	for i := range len(s) {

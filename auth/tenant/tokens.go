@@ -39,7 +39,7 @@ func (s *Store) Token(ctx context.Context, app, id string) (Token, error) {
 	if s.zrpc != nil {
 		return s.zrpc.token(ctx, app, id)
 	}
-	if !validID(id) {
+	if !ValidID(id) {
 		return Token{}, fmt.Errorf("read %s: %w", tokenName(app, id), ErrNoToken)
 	}
 	stored, err := Load(ctx, s.rdb, s.keys, app, id)
@@ -84,7 +84,7 @@ func (s *Store) changeToken(ctx context.Context, app, id string, c TokenChange) 
 	if err := firstFault(ValidateApp(app), c.check(s.now()), s.own()); err != nil {
 		return Token{}, err
 	}
-	if !validID(id) {
+	if !ValidID(id) {
 		return Token{}, ErrNoToken
 	}
 	if c.Scopes != nil {
@@ -137,7 +137,7 @@ func tokenName(app, id string) string {
 	switch {
 	case id == "":
 		return "the tokens of " + appName(app)
-	case !validID(id):
+	case !ValidID(id):
 		return "a token of " + appName(app)
 	default:
 		return "token " + id + " of " + appName(app)
