@@ -23,9 +23,11 @@ import (
 // testPool is a pool whose connections never get anywhere.
 type testPool struct {
 	*Pool
-	dials   atomic.Int64
-	mu      sync.Mutex
-	retired map[reason]int
+
+	dials atomic.Int64
+
+	counting sync.Mutex // guards retired
+	retired  map[reason]int
 }
 
 func newTestPool(t testing.TB, cfg config.Pool) *testPool {
@@ -42,8 +44,8 @@ func newTestPool(t testing.TB, cfg config.Pool) *testPool {
 	p, err := newPool(cfg, dial, poolObserver{
 		dialed: func(error) { tp.dials.Add(1) },
 		retired: func(why reason) {
-			tp.mu.Lock()
-			defer tp.mu.Unlock()
+			tp.counting.Lock()
+			defer tp.counting.Unlock()
 			tp.retired[why]++
 		},
 	})
@@ -67,8 +69,8 @@ func (p *testPool) close(t testing.TB) {
 
 func (p *testPool) wantRetired(t testing.TB, want map[reason]int) {
 	t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.counting.Lock()
+	defer p.counting.Unlock()
 	if !maps.Equal(p.retired, want) {
 		t.Errorf("retired %v, want %v", p.retired, want)
 	}

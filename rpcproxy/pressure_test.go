@@ -92,9 +92,9 @@ func TestNoCallFailsUnderEviction(t *testing.T) {
 func TestPoolWaitsForRoom(t *testing.T) {
 	p := newTestPool(t, poolConfig(func(c *config.Pool) { c.MaxConns = 1 }))
 	p.touch(t, app("first"))
-	p.Pool.mu.Lock()
+	p.mu.Lock()
 	p.closing += maxClosing
-	p.Pool.mu.Unlock()
+	p.mu.Unlock()
 	short, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	if _, err := p.Acquire(short, app("second")); err == nil {
@@ -109,15 +109,15 @@ func TestPoolWaitsForRoom(t *testing.T) {
 		done <- err
 	}()
 	waitFor(t, "Acquire to wait", func() bool {
-		p.Pool.mu.Lock()
-		defer p.Pool.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		return p.room != nil
 	})
-	p.Pool.mu.Lock()
+	p.mu.Lock()
 	p.closing -= maxClosing
 	room := p.room
 	p.room = nil
-	p.Pool.mu.Unlock()
+	p.mu.Unlock()
 	close(room)
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -133,8 +133,8 @@ func TestPoolRevokesOneAppOfMany(t *testing.T) {
 	}
 	p.revoke("app3", "", false)
 	p.revoke("app4", "84", false)
-	p.Pool.mu.Lock()
-	defer p.Pool.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	left := map[string]int{}
 	for e := range p.liveLocked() {
 		left[e.key.App]++
