@@ -27,7 +27,7 @@ type Limits struct {
 	Rate int `yaml:"rate" json:"rate,omitzero" default:"0" max:"1000000000"`
 	// What the rate is counted over.
 	Per time.Duration `yaml:"per" json:"per,omitzero" default:"1s" min:"1s" max:"24h"`
-	// How many calls may come at once, above the rate; 0: as many as the rate has in one `per`.
+	// How many calls may come at once after a pause; 0: as many as the rate has in one `per`.
 	Burst int `yaml:"burst" json:"burst,omitzero" default:"0" max:"1000000000"`
 	// Calls in flight, in each gateway; streams count; 0: as many as come.
 	Concurrency int `yaml:"concurrency" json:"concurrency,omitzero" default:"0" max:"1000000000"`
