@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	codepb "google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
@@ -94,13 +96,18 @@ func NewAudit(file string, log *slog.Logger) (*Audit, error) {
 	return a, nil
 }
 
+// lineTimeout bounds how long a line may take to be written: a pipe's reader may
+// have stopped.
+const lineTimeout = 2 * time.Second
+
 // open opens the file for one line, so that it may be moved away between any two.
-// There is none where the lines go to the log.
+// There is none where the lines go to the log. A pipe without a reader is an
+// error, and nothing to wait for.
 func (a *Audit) open() (*os.File, error) {
 	if a.file == "" {
 		return nil, nil //nolint:nilnil // see above
 	}
-	f, err := os.OpenFile(a.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(a.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("the audit log: %w", err)
 	}
@@ -114,6 +121,19 @@ func (a *Audit) end(f *os.File) {
 	if err := f.Close(); err != nil {
 		a.log.Error("the audit log", slog.Any("error", err))
 	}
+}
+
+// writable tells whether a line could be begun now.
+func (a *Audit) writable() error {
+	f, err := a.open()
+	a.end(f)
+	return err
+}
+
+// unavailable keeps what cannot be noted from being done.
+func (a *Audit) unavailable(err error) error {
+	a.log.Error("nothing is changed", slog.Any("error", err))
+	return statusError(codes.Unavailable, "AUDIT_UNAVAILABLE", "the audit log cannot be written, so nothing is changed")
 }
 
 // Write adds an entry, with the time if it has none.
@@ -134,6 +154,7 @@ func (a *Audit) write(f *os.File, e Entry) {
 	}
 	text, err := json.Marshal(e.line())
 	if err == nil && f != nil {
+		_ = f.SetWriteDeadline(time.Now().Add(lineTimeout)) // files on disks have none
 		// In one piece: other processes may write to it, too.
 		if _, err = f.Write(append(text, '\n')); err == nil {
 			return

@@ -9,9 +9,11 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/rpcgate/rpcgate/admin/adminpb"
 	"github.com/rpcgate/rpcgate/auth/tenant"
@@ -25,39 +27,51 @@ func (s *Service) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo
 		resp, err := next(ctx, req)
 		return resp, s.status(ctx, method, err)
 	}
-	file, err := s.audit.open()
-	if err != nil {
-		return nil, s.unaudited(err)
-	}
-	defer s.audit.end(file)
-	resp, err := next(ctx, req)
-	err = s.status(ctx, method, err)
-	e := Entry{Operator: OperatorOf(ctx), Method: method}
+	e := &Entry{Method: method}
 	e.about(req)
-	if err == nil {
-		e.about(resp)
-	}
-	s.noted(ctx, file, e.with(err))
+	var resp any
+	err := s.audited(ctx, e, func() (err error) {
+		if resp, err = next(ctx, req); err == nil {
+			e.about(resp)
+		}
+		return err
+	})
 	return resp, err
 }
 
 // Stream is the interceptor for streams.
 func (s *Service) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	method := strings.TrimPrefix(info.FullMethod, "/")
+	e := &Entry{Method: strings.TrimPrefix(info.FullMethod, "/")}
+	return s.audited(stream.Context(), e, func() error { return next(srv, auditedStream{stream, e}) })
+}
+
+// audited does what changes something, and writes what became of it, also where
+// it ends in a panic: what was changed by then stays changed.
+func (s *Service) audited(ctx context.Context, e *Entry, do func() error) error {
 	file, err := s.audit.open()
 	if err != nil {
-		return s.unaudited(err)
+		return s.audit.unavailable(err)
 	}
 	defer s.audit.end(file)
-	err = s.status(stream.Context(), method, next(srv, stream))
-	s.noted(stream.Context(), file, Entry{Operator: OperatorOf(stream.Context()), Method: method}.with(err))
+	e.Operator = OperatorOf(ctx)
+	err = status.Error(codes.Internal, "it did not end")
+	defer func() { s.noted(ctx, file, e.with(err)) }()
+	err = s.status(ctx, e.Method, do())
 	return err
 }
 
-// unaudited keeps what cannot be noted from being done.
-func (s *Service) unaudited(err error) error {
-	s.log.Error("nothing is changed", slog.Any("error", err))
-	return statusError(codes.Unavailable, "AUDIT_UNAVAILABLE", "the audit log cannot be written, so nothing is changed")
+// auditedStream has an entry learn from each message what it is about.
+type auditedStream struct {
+	grpc.ServerStream
+	entry *Entry
+}
+
+func (s auditedStream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	if err == nil {
+		s.entry.about(m)
+	}
+	return err
 }
 
 // status gives the status of what became of a call. What the store's trouble is
@@ -118,13 +132,16 @@ func (e *Entry) about(message any) {
 		e.Fields = fieldsOf(m.GetApp(), "id", "created", "updated", "version")
 	case *adminpb.UpdateAppRequest:
 		e.subject(m.GetApp().GetId(), "")
-		e.Fields = m.GetUpdateMask().GetPaths()
+		e.Fields = pathsOf(m.GetUpdateMask(), m.GetApp())
 	case *adminpb.IssueTokenRequest:
 		e.subject(m.GetApp(), "")
 		e.Fields = fieldsOf(m, "app")
 	case *adminpb.UpdateTokenRequest:
 		e.subject(m.GetToken().GetApp(), m.GetToken().GetId())
-		e.Fields = m.GetUpdateMask().GetPaths()
+		e.Fields = pathsOf(m.GetUpdateMask(), m.GetToken())
+	case *adminpb.ImportRecordsRequest:
+		e.imports(m)
+		return
 	case interface{ GetApp() string }:
 		id := ""
 		if t, ok := message.(interface{ GetId() string }); ok {
@@ -132,20 +149,37 @@ func (e *Entry) about(message any) {
 		}
 		e.subject(m.GetApp(), id)
 	}
-	e.Fields = bounded(e.Fields)
 }
 
-// subject names what can be a name. What cannot may be a secret that was put
-// into the wrong place, or be of any length.
+// imports adds how a record was taken in. Each may be taken in another way.
+func (e *Entry) imports(m *adminpb.ImportRecordsRequest) {
+	existing := m.GetExisting()
+	if existing == adminpb.ImportRecordsRequest_EXISTING_UNSPECIFIED {
+		existing = adminpb.ImportRecordsRequest_FAIL
+	}
+	way := "existing=" + strings.ToLower(existing.String())
+	if m.GetDryRun() {
+		way = "dry_run"
+	}
+	if !slices.Contains(e.Fields, way) && len(e.Fields) < maxFields {
+		e.Fields = append(e.Fields, way)
+	}
+}
+
+// malformed stands for what may be a secret that was put into the wrong place, or
+// be of any length.
+const malformed = "(malformed)"
+
+// subject names what can be a name.
 func (e *Entry) subject(app, id string) {
 	if app != "" {
-		e.App = "(malformed)"
-		if tenant.ValidateApp(app) == nil {
+		e.App = malformed
+		if tenant.ValidateApp(app) == nil && !isOperatorToken(app) {
 			e.App = app
 		}
 	}
 	if id != "" {
-		e.TokenID = "(malformed)"
+		e.TokenID = malformed
 		if isID(id) {
 			e.TokenID = id
 		}
@@ -157,22 +191,22 @@ func isID(id string) bool {
 	return len(id) == 16 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// Bounds of the names of fields in an entry, which a caller makes up.
-const (
-	maxFields = 32
-	maxField  = 64
-)
+// maxFields bounds the names of fields in an entry, and the paths of a mask.
+const maxFields = 32
 
-func bounded(fields []string) []string {
-	more := len(fields) - maxFields
-	fields = slices.Clone(fields[:min(len(fields), maxFields)])
-	for i, f := range fields {
-		fields[i] = f[:min(len(f), maxField)]
+// pathsOf names what a mask has, as far as there is such a field.
+func pathsOf(mask *fieldmaskpb.FieldMask, of proto.Message) []string {
+	paths := mask.GetPaths()
+	names := slices.Clone(paths[:min(len(paths), maxFields)])
+	for i, path := range names {
+		if _, err := fieldmaskpb.New(of, path); err != nil {
+			names[i] = malformed
+		}
 	}
-	if more > 0 {
-		fields = append(fields, fmt.Sprintf("and %d more", more))
+	if more := len(paths) - maxFields; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return fields
+	return names
 }
 
 // fieldsOf names the fields that a message has, but for some.

@@ -26,3 +26,8 @@ func HashOperatorToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
+
+// isOperatorToken tells what has a token's form, which an app id could have too.
+func isOperatorToken(s string) bool {
+	return strings.HasPrefix(s, operatorPrefix) && len(s) == len(operatorPrefix)+base32.StdEncoding.WithPadding(base32.NoPadding).EncodedLen(sha256.Size)
+}

@@ -94,16 +94,22 @@ func NewOperators(cfg []config.Operator, audit *Audit) (*Operators, error) {
 
 // Admit finds out who asks, and whether he may. The context is for what he does.
 // Errors are statuses: UNAUTHENTICATED, PERMISSION_DENIED, or RESOURCE_EXHAUSTED
-// for who fails too often, whose attempts are no longer in the audit log. Who
-// has a right token is admitted however many others fail.
+// for who fails too often, whose attempts are no longer in the audit log;
+// UNAVAILABLE where a change could not be noted. Who has a right token is admitted however many others fail.
 func (o *Operators) Admit(ctx context.Context, r Request) (context.Context, error) {
 	who, err := o.find(r)
 	if err != nil {
 		return nil, o.refuse(Operator{From: r.From}, r, err)
 	}
 	by := Operator{Name: who.name, From: r.From}
-	if !who.writes && !r.Reads && !harmless(r.Method) {
+	changes := !r.Reads && !harmless(r.Method)
+	if changes && !who.writes {
 		return nil, o.refuse(by, r, statusError(codes.PermissionDenied, "OPERATOR_READS_ONLY", "the operator may only read"))
+	}
+	if changes {
+		if err := o.audit.writable(); err != nil {
+			return nil, o.audit.unavailable(err)
+		}
 	}
 	return WithOperator(ctx, by), nil
 }
@@ -171,6 +177,7 @@ func (o *Operators) refuse(by Operator, r Request, err error) error {
 func (o *Operators) Name(ctx context.Context) string { return OperatorOf(ctx).Name }
 
 // Served notes what became of a change that was not made by a service.
-func (o *Operators) Served(ctx context.Context, method string, err error) {
-	o.audit.Write(Entry{Operator: OperatorOf(ctx), Method: method}.with(err))
+func (o *Operators) Served(ctx context.Context, e Entry, err error) {
+	e.Operator = OperatorOf(ctx)
+	o.audit.Write(e.with(err))
 }

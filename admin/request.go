@@ -42,6 +42,9 @@ func changedPaths(paths []string, but ...string) ([]string, error) {
 	return paths, nil
 }
 
+// maxField bounds what is shown of a name that a caller made up, in bytes.
+const maxField = 64
+
 // quoted shows what somebody wrote, cut off where it is long.
 func quoted(s string) string {
 	if len(s) > maxField {

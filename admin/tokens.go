@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/rpcgate/rpcgate/admin/adminpb"
 	"github.com/rpcgate/rpcgate/auth/tenant"
@@ -29,12 +30,9 @@ func (s tokenService) IssueToken(ctx context.Context, r *adminpb.IssueTokenReque
 	if err != nil {
 		return nil, err
 	}
-	var expires time.Time
-	if at := r.GetExpires(); at != nil {
-		if err := at.CheckValid(); err != nil {
-			return nil, badField("expires", "expires is no time")
-		}
-		expires = at.AsTime()
+	expires, err := expiresFrom(r.GetExpires())
+	if err != nil {
+		return nil, err
 	}
 	issued, err := s.Store.Issue(ctx, tenant.IssueOptions{
 		App: r.GetApp(), Note: r.GetNote(), TTL: ttl, Expires: expires, Scopes: r.GetScopes(), Networks: networks, Limits: limitsFrom(r.GetLimits()),
@@ -86,10 +84,11 @@ func tokenChange(t *adminpb.Token, paths []string) (c tenant.TokenChange, limits
 		case path == "note":
 			c.Note = new(t.GetNote())
 		case path == "expires":
-			c.Expires = new(time.Time)
-			if at := t.GetExpires(); at != nil {
-				*c.Expires = at.AsTime()
+			expires, err := expiresFrom(t.GetExpires())
+			if err != nil {
+				return c, nil, err
 			}
+			c.Expires = &expires
 		case path == "scopes":
 			c.Scopes = new(slices.Clone(t.GetScopes()))
 		case path == "networks":
@@ -177,6 +176,17 @@ func networksFrom(all []string) ([]netip.Prefix, error) {
 		}
 	}
 	return networks, nil
+}
+
+// expiresFrom reads the end of a token's life; nil is none.
+func expiresFrom(at *timestamppb.Timestamp) (time.Time, error) {
+	if at == nil {
+		return time.Time{}, nil
+	}
+	if err := at.CheckValid(); err != nil {
+		return time.Time{}, badField("expires", "expires is no time")
+	}
+	return at.AsTime(), nil
 }
 
 // durationFrom reads a duration that is not below 0; nil is 0.

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	codepb "google.golang.org/genproto/googleapis/rpc/code"
 
 	"github.com/rpcgate/rpcgate/admin/adminpb"
 )
@@ -61,7 +64,7 @@ func (t *Trail) Page(ctx context.Context, before string, size int) (page []Entry
 		text, _ := m.Values["entry"].(string)
 		var e Entry
 		if err := json.Unmarshal([]byte(text), &e); err != nil {
-			return nil, "", fmt.Errorf("read the trail: entry %s: %w", m.ID, err)
+			e = damaged(m.ID)
 		}
 		page = append(page, e)
 	}
@@ -69,6 +72,13 @@ func (t *Trail) Page(ctx context.Context, before string, size int) (page []Entry
 		next = found[size-1].ID
 	}
 	return page, next, nil
+}
+
+// damaged stands for an entry that cannot be read, so that the others still can.
+func damaged(id string) Entry {
+	ms, _, _ := strings.Cut(id, "-")
+	at, _ := strconv.ParseInt(ms, 10, 64) // Redis' own
+	return Entry{Time: time.UnixMilli(at), Method: "(damaged)", Result: codepb.Code_UNKNOWN.String()}
 }
 
 // auditService serves rpcgate.admin.v1.AuditService.

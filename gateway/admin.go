@@ -3,12 +3,10 @@ package gateway
 import (
 	"crypto/tls"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -48,44 +46,57 @@ func newAdminServer(g *Gateway, cfg config.Admin, services *AdminServices, metri
 		mux.HandleFunc("GET /debug/pprof/symbol", g.operated(true, pprof.Symbol))
 		mux.HandleFunc("GET /debug/pprof/trace", g.operated(true, pprof.Trace))
 	}
+	var besides []func(*grpc.Server) // gRPC's own services
+	if cfg.Debug {
+		besides = append(besides, func(srv *grpc.Server) { channelz.RegisterChannelzServiceToServer(srv) })
+	}
 	if services != nil && g.operators != nil {
 		edge, err := newAdminEdge(g, services, g.operators)
 		if err != nil {
 			return nil, err
 		}
 		edge.register(mux)
+		besides = append(besides, func(srv *grpc.Server) { registerReflection(srv, edge.registry) })
 	}
-	srv := &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		Protocols:         new(http.Protocols),
+	var handler http.Handler = mux
+	if len(besides) > 0 {
+		handler = g.withGRPC(mux, besides)
 	}
-	srv.Protocols.SetHTTP1(true)
-	if cfg.Debug {
-		srv.Handler = withChannelz(mux, g.operated)
+	// The limits are those that the HTTP port has by default.
+	limits := config.Defaults().HTTP
+	limits.TLS = cfg.TLS
+	srv, err := newHTTPServer(limitAdmin(handler, limits), limits, listenerAdmin, log)
+	if err != nil {
+		return nil, err
 	}
-	if cfg.TLS == nil {
-		srv.Protocols.SetUnencryptedHTTP2(true)
-		return srv, nil
-	}
-	srv.Protocols.SetHTTP2(true)
-	if srv.TLSConfig, err = serverTLS(cfg.TLS, log); err != nil {
-		return nil, fmt.Errorf("admin.tls: %w", err)
-	}
-	if cfg.TLS.ClientCAFile != "" {
+	if cfg.TLS != nil && cfg.TLS.ClientCAFile != "" {
 		// Who has none may still ask for health and metrics.
 		srv.TLSConfig.ClientAuth = tls.VerifyClientCertIfGiven
 	}
 	return srv, nil
 }
 
-// withChannelz serves gRPC's channelz beside next, on the same port, and with it
-// what gRPC says of services that there are not.
-func withChannelz(next *http.ServeMux, guard func(reads bool, h http.HandlerFunc) http.HandlerFunc) http.Handler {
-	srv := grpc.NewServer()
-	channelz.RegisterChannelzServiceToServer(srv)
-	guarded := guard(true, srv.ServeHTTP)
+// limitAdmin gives callers so long to send their requests and to take what they
+// are told. Profiles take as long as they are asked to.
+func limitAdmin(next http.Handler, limits config.HTTP) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer unlimitGone(w, r)
+		limitBodyTime(w, r, limits.BodyTimeout)
+		if !strings.HasPrefix(r.URL.Path, "/debug/") {
+			limitWrite(w, r, limits.WriteTimeout)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// withGRPC serves gRPC's own services to operators beside next, on the same port,
+// and with them what gRPC says of services that there are not.
+func (g *Gateway) withGRPC(next *http.ServeMux, register []func(*grpc.Server)) http.Handler {
+	srv := grpc.NewServer(grpc.UnaryInterceptor(g.recoverUnary), grpc.StreamInterceptor(g.recoverStreams))
+	for _, r := range register {
+		r(srv)
+	}
+	guarded := g.operated(true, srv.ServeHTTP)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			if _, pattern := next.Handler(r); pattern == "" {

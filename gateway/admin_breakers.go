@@ -70,6 +70,9 @@ func (g *Gateway) serveBreakerOrder(w http.ResponseWriter, r *http.Request) {
 		writeAdminError(w, http.StatusNotFound, fmt.Sprintf("no route leads to method %q of backend %q", order.Method, name))
 		return
 	}
+	if change, ok := r.Context().Value(adminChangeKey{}).(*AdminChange); ok {
+		sent.note(change, order)
+	}
 	if err := b.ForceBreaker(order); err != nil {
 		code := http.StatusBadRequest
 		if errors.Is(err, breaker.ErrTooManyForced) {
@@ -120,6 +123,17 @@ func readOrder(body io.Reader) (BreakerOrder, error) {
 		return BreakerOrder{}, errors.New("not an order: there is more than one JSON value")
 	}
 	return order, nil
+}
+
+// note tells what an order is, which was found to make sense.
+func (o BreakerOrder) note(change *AdminChange, order rpcproxy.BreakerOrder) {
+	change.Fields = append(change.Fields, "method="+order.Method, "state="+o.State)
+	if order.For > 0 {
+		change.Fields = append(change.Fields, "for="+order.For.String())
+	}
+	if o.App != nil {
+		change.App = *o.App
+	}
 }
 
 // compile checks an order that came from an address.

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -30,6 +31,7 @@ type adminEdge struct {
 	front    *httpFront
 	document *page.File
 	services []string
+	registry *routes.Registry // what describes them
 }
 
 func newAdminEdge(g *Gateway, s *AdminServices, operators Operators) (*adminEdge, error) {
@@ -62,7 +64,10 @@ func newAdminEdge(g *Gateway, s *AdminServices, operators Operators) (*adminEdge
 	}
 	inner.snapshot.Store(snap)
 	e := &adminEdge{
-		document: page.NewFile("application/json", openapi.New(table, openapi.Options{Servers: []openapi.Server{{URL: "/"}}, Connect: true}).JSON()),
+		registry: table.Registry(),
+		document: page.NewFile("application/json", openapi.New(table, openapi.Options{
+			Title: "rpcgate admin", Servers: []openapi.Server{{URL: "/"}}, Connect: true, Token: "An operator's token.",
+		}).JSON()),
 	}
 	for _, s := range d.Services() {
 		e.services = append(e.services, string(s.FullName()))
@@ -90,6 +95,9 @@ func (e *adminEdge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeAdminError(w, code, why)
 		return
 	}
+	// The front has limits in time of its own, which a stream's messages renew.
+	rc := http.NewResponseController(w)
+	_, _ = rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{}) // net/http's writers can
 	e.front.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), operatorRequest{}, adminRequestOf(r))))
 }
 
@@ -114,18 +122,23 @@ func adminRequestOf(r *http.Request) AdminRequest {
 	return AdminRequest{From: hostOf(r.RemoteAddr), Token: bearerToken(r.Header), Certificate: clientCertificate(r)}
 }
 
-// bearerToken is the token of an Authorization header; empty: there is none, or
-// more than one.
+// noToken stands for an Authorization header that holds no bearer token, or more
+// than one. It is nobody's: who means to be known by a token is not known by his
+// certificate instead.
+const noToken = "(no bearer token)"
+
+// bearerToken is the token of the Authorization header; empty: there is no header.
 func bearerToken(h http.Header) string {
 	values := h["Authorization"]
-	if len(values) != 1 {
+	if len(values) == 0 {
 		return ""
 	}
-	scheme, token, ok := strings.Cut(values[0], " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return ""
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.TrimLeft(token, " ")
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return noToken
 	}
-	return strings.TrimLeft(token, " ")
+	return token
 }
 
 // clientCertificate is the caller's; nil: it has none that was verified.
@@ -182,9 +195,10 @@ func (g *Gateway) operated(reads bool, next http.HandlerFunc) http.HandlerFunc {
 			next(w, r.WithContext(ctx))
 			return
 		}
-		answer := &answerCode{ResponseWriter: w, code: http.StatusOK}
-		next(answer, r.WithContext(ctx))
-		g.operators.Served(ctx, ask, answer.err())
+		change := &AdminChange{Method: ask.Method}
+		answer := &answerCode{ResponseWriter: w, code: http.StatusInternalServerError} // of a handler that panics
+		defer func() { g.operators.Served(ctx, *change, answer.err()) }()
+		next(answer, r.WithContext(context.WithValue(ctx, adminChangeKey{}, change)))
 	}
 }
 

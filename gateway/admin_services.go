@@ -30,7 +30,7 @@ type Operators interface {
 	Admit(ctx context.Context, r AdminRequest) (context.Context, error)
 	// Served tells what became of a request to the gateway's own endpoints that
 	// changes something. The context is Admit's.
-	Served(ctx context.Context, r AdminRequest, err error)
+	Served(ctx context.Context, c AdminChange, err error)
 	// Name is who was admitted.
 	Name(ctx context.Context) string
 }
@@ -50,6 +50,20 @@ type AdminRequest struct {
 	// was given.
 	Certificate *x509.Certificate
 }
+
+// AdminChange is what was changed, or was to be, by one of the gateway's own
+// endpoints.
+type AdminChange struct {
+	// The HTTP method and path.
+	Method string
+	// The app that it is about; empty: none alone.
+	App string
+	// What was asked for, as name=value, once it was found to make sense.
+	Fields []string
+}
+
+// adminChangeKey is the context key of the *AdminChange that a handler fills in.
+type adminChangeKey struct{}
 
 // operatorRequest is the context key of the AdminRequest of a request to a
 // service, with what is known before its route.

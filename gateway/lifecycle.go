@@ -41,7 +41,7 @@ func (g *Gateway) newServers(services *AdminServices, metrics prometheus.Gathere
 		if err != nil {
 			return err
 		}
-		srv, err := newHTTPServer(withCORS(front, g.cfg.HTTP), g.cfg.HTTP, g.log)
+		srv, err := newHTTPServer(withCORS(front, g.cfg.HTTP), g.cfg.HTTP, listenerHTTP, g.log)
 		if err != nil {
 			return err
 		}

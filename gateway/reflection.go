@@ -6,15 +6,23 @@ import (
 	"google.golang.org/grpc/reflection"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	reflectionalphapb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/rpcgate/rpcgate/routes"
 )
 
-// registerReflection serves the routed backends' descriptors, so that tools
-// like grpcurl see through the gateway what stands behind it.
-func registerReflection(srv *grpc.Server, g *Gateway) {
-	view := reflectionView{g}
+// described is what reflection tells of.
+type described interface {
+	reflection.ServiceInfoProvider
+	protodesc.Resolver
+	reflection.ExtensionResolver
+}
+
+// registerReflection serves descriptors: on the gRPC port those of the routed
+// backends, so that tools like grpcurl see through the gateway what stands behind
+// it.
+func registerReflection(srv *grpc.Server, view described) {
 	opts := reflection.ServerOptions{Services: view, DescriptorResolver: view, ExtensionResolver: view}
 	reflectionpb.RegisterServerReflectionServer(srv, reflection.NewServerV1(opts))
 	reflectionalphapb.RegisterServerReflectionServer(srv, reflection.NewServer(opts))

@@ -68,7 +68,7 @@ func newGRPCServer(g *Gateway, cfg config.GRPC, h *healthServer) (*grpc.Server, 
 	srv := grpc.NewServer(opts...)
 	healthpb.RegisterHealthServer(srv, h)
 	if cfg.Reflection {
-		registerReflection(srv, g)
+		registerReflection(srv, reflectionView{g})
 	}
 	return srv, nil
 }

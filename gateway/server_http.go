@@ -11,8 +11,8 @@ import (
 // newHTTPServer makes the server of the HTTP port: HTTP/1.1 and HTTP/2, in clear
 // text with prior knowledge or over TLS by ALPN. It has no limits in time of its
 // own for bodies and answers, as a stream takes as long as it takes: the front
-// ends set them as they read and write.
-func newHTTPServer(h http.Handler, cfg config.HTTP, log *slog.Logger) (*http.Server, error) {
+// ends set them as they read and write. section is where the config has it.
+func newHTTPServer(h http.Handler, cfg config.HTTP, section string, log *slog.Logger) (*http.Server, error) {
 	srv := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: cfg.ReadHeaderTimeout,
@@ -30,7 +30,7 @@ func newHTTPServer(h http.Handler, cfg config.HTTP, log *slog.Logger) (*http.Ser
 	srv.Protocols.SetHTTP2(true)
 	tlsConfig, err := serverTLS(cfg.TLS, log)
 	if err != nil {
-		return nil, fmt.Errorf("http.tls: %w", err)
+		return nil, fmt.Errorf("%s.tls: %w", section, err)
 	}
 	srv.TLSConfig = tlsConfig
 	return srv, nil

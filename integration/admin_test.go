@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -253,7 +254,7 @@ func TestAdminAPIRefuses(t *testing.T) {
 	// An app's credential is none of an operator.
 	a.api(t, a.app+"."+a.token, "GET", "/admin/v1/apps", "").failed(t, 401, codes.Unauthenticated, "OPERATOR_UNKNOWN")
 
-	order := `{"method": "rpcgate.test.Echo/Unary", "state": "auto"}`
+	order := `{"method": "testbackend.Echo/Unary", "state": "auto"}`
 	for _, tc := range []struct {
 		token, method, path, body string
 		status                    int
@@ -432,6 +433,13 @@ func TestAdminAPIByCertificate(t *testing.T) {
 	if got := ask(nil, "", "GET", "/healthz", ""); got.Status != 200 {
 		t.Errorf("health: %d", got.Status)
 	}
+	// So is what is no token, as of a variable that is not set.
+	byCarol := ca.client()
+	byCarol.Certificates = []tls.Certificate{carol.load(t)}
+	transport := &http.Transport{TLSClientConfig: byCarol}
+	defer transport.CloseIdleConnections()
+	a.apiBy(t, &http.Client{Transport: transport}, "https://"+a.Admin, "", "GET", "/admin/v1/apps", "", "Authorization", "Bearer ").
+		failed(t, 401, codes.Unauthenticated, "OPERATOR_UNKNOWN")
 	// Another authority's certificate does not even connect.
 	other := newAuthority(t).issue("carol", 5)
 	config := ca.client()
@@ -449,10 +457,10 @@ func TestAdminAPIByCertificate(t *testing.T) {
 	if stdout, stderr, exit := gatewaytest.Run(t, "health", "--admin", "https://"+a.Admin, "--ca-file", ca.file); exit != 0 {
 		t.Errorf("health by command: exit %d: %s%s", exit, stdout, stderr)
 	}
-	stdout, stderr, exit = gatewaytest.Run(t, "breaker", "open", "--backend", "echo", "--method", "rpcgate.test.Echo/Unary",
+	stdout, stderr, exit = gatewaytest.Run(t, "breaker", "open", "--backend", "echo", "--method", "testbackend.Echo/Unary",
 		"--admin", a.Admin, "--ca-file", ca.file, "--cert-file", carol.cert, "--key-file", carol.key, "--by", "somebody")
-	if exit == 0 && !strings.Contains(stdout, "forced by carol from 127.0.0.1") {
-		t.Errorf("breaker: %s%s", stdout, stderr)
+	if exit != 0 || !strings.Contains(stdout, "forced by carol from 127.0.0.1") {
+		t.Errorf("breaker: exit %d: %s%s", exit, stdout, stderr)
 	}
 	found := false
 	for _, e := range a.audited(t) {
@@ -475,4 +483,94 @@ func TestAdminAPIWithoutItsAuditLog(t *testing.T) {
 	}
 	a.api(t, a.ann, "POST", "/admin/v1/apps", `{"id": "unnoted"}`).failed(t, 503, codes.Unavailable, "AUDIT_UNAVAILABLE")
 	a.api(t, a.ann, "GET", "/admin/v1/apps/unnoted", "").failed(t, 404, codes.NotFound, "NO_APP")
+	order := `{"method": "testbackend.Echo/Unary", "state": "open"}`
+	if got := a.api(t, a.ann, "POST", "/backends/echo/breakers", order); got.Status != 503 {
+		t.Errorf("a breaker: %d: %s", got.Status, got.Body)
+	}
+	if got := a.api(t, "", "GET", "/backends/echo", ""); strings.Contains(got.Body, "forced by") {
+		t.Errorf("a breaker was forced: %s", got.Body)
+	}
+}
+
+// What was ordered of breakers is in the audit log, and not only where.
+func TestBreakerOrdersAreAudited(t *testing.T) {
+	t.Parallel()
+	a := newAdminRig(t, "")
+	for _, tc := range []struct {
+		body   string
+		status int
+		want   string
+	}{
+		{
+			`{"method": "testbackend.Echo/Unary", "state": "open", "for": "5m"}`, 200,
+			"map[fields:[method=/testbackend.Echo/Unary state=open for=5m0s] from:127.0.0.1 method:POST /backends/echo/breakers operator:ann result:OK]",
+		},
+		{
+			`{"method": "testbackend.Echo/Unary", "state": "auto"}`, 200,
+			"map[fields:[method=/testbackend.Echo/Unary state=auto] from:127.0.0.1 method:POST /backends/echo/breakers operator:ann result:OK]",
+		},
+		{
+			`{"method": "testbackend.Echo/Nothing", "state": "open"}`, 404,
+			"map[from:127.0.0.1 method:POST /backends/echo/breakers operator:ann result:NOT_FOUND]",
+		},
+	} {
+		if got := a.api(t, a.ann, "POST", "/backends/echo/breakers", tc.body); got.Status != tc.status {
+			t.Errorf("%s: %d: %s", tc.body, got.Status, got.Body)
+		}
+		lines := a.audited(t)
+		last := lines[len(lines)-1]
+		delete(last, "time")
+		if got := fmt.Sprint(last); got != tc.want {
+			t.Errorf("audited %s, want %s", got, tc.want)
+		}
+	}
+}
+
+// Operators' tools learn by reflection what there is; nobody else does, and the
+// ports of the apps tell nothing of it.
+func TestAdminReflection(t *testing.T) {
+	t.Parallel()
+	a := newAdminRig(t, "")
+	services := func(address, token string) (string, error) {
+		ctx := limited(t)
+		if token != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+		}
+		stream, err := reflectionpb.NewServerReflectionClient(dial(t, address)).ServerReflectionInfo(ctx)
+		if err != nil {
+			return "", err
+		}
+		if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil && !errors.Is(err, io.EOF) {
+			return "", err
+		}
+		answer, err := stream.Recv()
+		return answer.String(), err
+	}
+	if got, err := services(a.Admin, a.bob); err != nil || !strings.Contains(got, "rpcgate.admin.v1.TokenService") || strings.Contains(got, "Echo") {
+		t.Errorf("to an operator: %s, %v", got, err)
+	}
+	if got, err := services(a.Admin, ""); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("to anybody: %s, %v", got, err)
+	}
+	if got, err := services(a.GRPC, ""); strings.Contains(got, "admin") {
+		t.Errorf("on the gRPC port: %s, %v", got, err)
+	}
+}
+
+// The ports of the apps serve nothing of the admin port, and it nothing of theirs.
+func TestAdminAPIIsOnItsOwnPortAlone(t *testing.T) {
+	t.Parallel()
+	a := newAdminRig(t, "")
+	for _, path := range []string{"/admin/v1/apps", "/admin/v1/records", "/rpcgate.admin.v1.AppService/ListApps"} {
+		got := a.do(t, a.http1, "GET", path, "", "Authorization", "Bearer "+a.ann)
+		got.failed(t, 404, codes.NotFound, "NO_ROUTE")
+	}
+	ctx := metadata.AppendToOutgoingContext(limited(t), "authorization", "Bearer "+a.ann)
+	_, err := adminpb.NewAppServiceClient(dial(t, a.GRPC)).ListApps(ctx, &adminpb.ListAppsRequest{})
+	grpcFailed(t, err, codes.Unimplemented, "NO_ROUTE")
+	for _, path := range []string{"/v1/echo", "/testbackend.Echo/Unary"} {
+		if got := a.api(t, a.ann, "POST", path, "{}"); got.Status != 404 {
+			t.Errorf("%s: %d: %s", path, got.Status, got.Body)
+		}
+	}
 }

@@ -68,8 +68,8 @@ func (o operators) Admit(ctx context.Context, r gateway.AdminRequest) (context.C
 	return o.Operators.Admit(ctx, admin.Request(r))
 }
 
-func (o operators) Served(ctx context.Context, r gateway.AdminRequest, err error) {
-	o.Operators.Served(ctx, r.Method, err)
+func (o operators) Served(ctx context.Context, c gateway.AdminChange, err error) {
+	o.Operators.Served(ctx, admin.Entry{Method: c.Method, App: c.App, Fields: c.Fields}, err)
 }
 
 // freshJudge asks Redis itself: it remembers nothing.
