@@ -171,7 +171,7 @@ func (b *builder) document(version string) object {
 		root.set("servers", servers(b.options.Servers))
 	}
 	if b.secured {
-		root.set("security", security())
+		root.set("security", security(b.options.Token))
 	}
 	root.setArray("tags", b.tags)
 	paths := make(object, 0, len(b.paths))
@@ -200,7 +200,7 @@ func (b *builder) document(version string) object {
 		components.set("responses", b.responses)
 	}
 	if b.secured {
-		components.set("securitySchemes", securitySchemes())
+		components.set("securitySchemes", securitySchemes(b.options.Token))
 	}
 	if len(components) > 0 {
 		root.set("components", components)

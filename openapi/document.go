@@ -29,6 +29,9 @@ type Options struct {
 	// Errors is how errors look where a route doesn't say: status (as also when
 	// empty), problem or envelope, as http.errors has it.
 	Errors string
+	// Token says what the bearer token is that callers present, who may have a
+	// certificate instead; empty: they are apps, and present an app's credential.
+	Token string
 }
 
 // A Server is a base of the document's paths.

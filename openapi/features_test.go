@@ -71,6 +71,10 @@ func TestSecurity(t *testing.T) {
 	if s := doc.Paths.Value("/v1/books").Get.Security; s != nil {
 		t.Errorf("another has its own: %v", s)
 	}
+	operators := load(t, New(featuresTable(t), Options{Token: "An operator's token."}))
+	if s := operators.Components.SecuritySchemes; len(operators.Security) != 2 || len(s) != 2 || s["bearer"].Value.BearerFormat != "" || s["certificate"] == nil {
+		t.Errorf("operators: security %v, schemes %v", operators.Security, s)
+	}
 	open := load(t, New(featuresTable(t, func(b *config.Backend) { b.Auth = "none" }), Options{}))
 	if open.Security != nil || open.Components.SecuritySchemes != nil {
 		t.Error("no route needs a credential, but the document says how to give it")

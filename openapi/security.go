@@ -1,7 +1,14 @@
 package openapi
 
-// The ways in which a caller may present a credential.
-func securitySchemes() object {
+// securitySchemes are the ways in which a caller may present a credential; token
+// is [Options.Token].
+func securitySchemes(token string) object {
+	if token != "" {
+		return object{
+			{"bearer", object{{"type", "http"}, {"scheme", "bearer"}, {"description", token}}},
+			{"certificate", object{{"type", "mutualTLS"}}},
+		}
+	}
 	return object{
 		{"bearer", object{
 			{"type", "http"}, {"scheme", "bearer"}, {"bearerFormat", "<app>.<token>"},
@@ -23,8 +30,11 @@ func securitySchemes() object {
 }
 
 // security says that one of them is needed.
-func security() array {
+func security(token string) array {
 	none := array{}
+	if token != "" {
+		return array{object{{"bearer", none}}, object{{"certificate", none}}}
+	}
 	return array{
 		object{{"bearer", none}},
 		object{{"basic", none}},
