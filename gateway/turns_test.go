@@ -175,9 +175,9 @@ func TestEndedConnectionsDoNotPause(t *testing.T) {
 				s.turns.limits.Observe(time.Second)
 				tenant := s.tenantOf("flooder")
 				ours, theirs := net.Pipe()
-				defer theirs.Close() //nolint:errcheck // of a pipe
+				defer theirs.Close()
 				c := &callerConn{Conn: ours, turns: s.turns}
-				defer c.Close() //nolint:errcheck // of a pipe
+				defer c.Close()
 				c.belongsTo(tenant)
 				for range 200 {
 					_ = s.turns.limits.Take(new(limits.Turn), tenant, limits.RankRefusal, time.Second)
