@@ -171,6 +171,19 @@ func TestSilentNodesAreMissing(t *testing.T) {
 	}
 }
 
+// due is a context whose time is up, which it has not noticed yet.
+type due struct{ context.Context }
+
+func (due) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+// The end of the time for answers is no failure, whoever notices it first.
+func TestAnswersInTheLastMoment(t *testing.T) {
+	server := startRedis(t)
+	if answers, err := collectAnswers(due{t.Context()}, server.client(), "rpcgate:answers:x", []string{"silent"}); err != nil || len(answers) > 0 {
+		t.Errorf("answers %v, %v", answers, err)
+	}
+}
+
 func TestNobodyIsWaitedForWhereNobodyRuns(t *testing.T) {
 	server := startRedis(t)
 	start := time.Now()

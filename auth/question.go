@@ -139,7 +139,11 @@ func collectAnswers(ctx context.Context, rdb redis.UniversalClient, list string,
 	var answers []Answer
 	for {
 		texts, err := rdb.LRange(ctx, list, int64(len(answers)), -1).Result()
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil:
+		case isOver(ctx):
+			return answers, nil
+		default:
 			return answers, fmt.Errorf("read the gateways' answers: %w", err)
 		}
 		for _, text := range texts {
@@ -154,4 +158,11 @@ func collectAnswers(ctx context.Context, rdb redis.UniversalClient, list string,
 			return answers, nil
 		}
 	}
+}
+
+// isOver tells whether ctx ended, or is about to: a connection that has its
+// deadline may notice first.
+func isOver(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }

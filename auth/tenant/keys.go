@@ -12,7 +12,7 @@ import "github.com/rpcgate/rpcgate/config"
 //	<prefix>:{<app>}:ids         sorted set: id, all by 0, and so by itself: what pages go by
 //	<prefix>:{<app>}:usage:<day> hash: what the app used on a day, as package usage has it
 //	<prefix>:{<app>}:rate:<of>   string: how far the app's calls are ahead of a rate (GCRA); of: app, token:<id>, route:<method>
-//	<prefix>:{<app>}:quota:<day or month>:<of> integer: calls in it
+//	<prefix>:{<app>}:quota:<day or month>:<of> hash: calls in it, and what gateways asked last
 //	<prefix>:app-ids             sorted set: app ids with a record or a token, all by 0
 //	<prefix>:apps                set: app ids of older versions, until they are adopted
 //	<prefix>:audit               stream: what operators did of late, as package admin has it
