@@ -320,7 +320,7 @@ func TestSharedQuota(t *testing.T) {
 	for _, stop := range l.stop {
 		stop()
 	}
-	if counted := server.Do("GET", counter); counted != strconv.Itoa(granted) {
+	if counted := server.Do("HGET", counter, "calls"); counted != strconv.Itoa(granted) {
 		t.Errorf("%s calls are counted, and %d went on", counted, granted)
 	}
 	l = startLimiters(t, server.Addr, 3, config.Limiting{})
@@ -336,4 +336,26 @@ func TestSharedQuota(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// What goes on while Redis does not answer is counted once by a quota, although
+// nobody can tell which of the questions of that time it will act on.
+func TestSharedQuotaOverAPause(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	l := startLimiters(t, server.Addr, 2, config.Limiting{})
+	key, spec := limits.Key{App: "acme", Period: limits.Daily}, limits.Spec{Calls: 1_000_000, Burst: 1_000_000}
+	counter := "rpcgate:{acme}:quota:" + time.Now().UTC().Format("20060102") + ":app"
+	var pausing sync.WaitGroup
+	defer pausing.Wait()
+	time.AfterFunc(time.Second, server.Pause)
+	pausing.Add(1)
+	time.AfterFunc(5*time.Second, func() { defer pausing.Done(); server.Resume() })
+	granted, _ := l.offer(7*time.Second, key, spec, steadily(500, 300)).sum()
+	for _, stop := range l.stop {
+		stop()
+	}
+	if counted := server.Do("HGET", counter, "calls"); counted != strconv.Itoa(granted) {
+		t.Errorf("%s calls are counted, and %d went on", counted, granted)
+	}
 }

@@ -139,7 +139,6 @@ func (a *Allowance) Change(spec Spec, gateways int, now time.Duration) {
 			return
 		}
 		s := old.next()
-		s.epoch++
 		taken := a.taken.Load()
 		used := old.burst - old.whole
 		s.set(spec, gateways)
@@ -147,6 +146,7 @@ func (a *Allowance) Change(spec Spec, gateways int, now time.Duration) {
 		if spec.Per == 0 {
 			s.whole = max(0, s.burst-used)
 		} else {
+			s.epoch++
 			s.granted = taken // what was bought of the old one, or owed to it, is let go
 		}
 		s.open(taken, now)
@@ -245,16 +245,20 @@ func (a *Allowance) load(now time.Duration) (*state, int64) {
 	}
 }
 
-// rolled begins the next period of a quota. Calls that are not paid for yet are
-// those of the one before, and are paid there.
+// rolled begins the next period of a quota, if there is another by now. Calls that
+// are not paid for yet are those of the one before, and are paid there.
 func (a *Allowance) rolled(s *state, now time.Duration, taken int64) *state {
 	n := s.next()
+	n.period, n.ends = a.options.Period(now)
+	n.ends = max(n.ends, now+time.Millisecond)
+	if n.period == s.period { // the clock was set, or goes at another pace
+		return n
+	}
 	n.epoch++
 	n.lateFor, n.late = "", 0
-	if owed := taken - s.granted; owed > 0 && a.phase.Load() != asking {
+	if owed := taken - s.granted - s.paying(); owed > 0 {
 		n.lateFor, n.late = s.period, owed
 	}
-	n.period, n.ends = a.options.Period(now)
 	n.whole, n.wholeAt = n.burst, now
 	n.granted = taken
 	n.open(taken, now)

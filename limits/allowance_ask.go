@@ -21,6 +21,11 @@ type Question struct {
 	Late    int64
 	LateFor string
 	Spec    Spec
+	// At is when it was first asked, in nanoseconds. A quota's question that no answer
+	// came to is asked again as it was, with the same At: it is to count once.
+	At time.Duration
+	// Settles: it is one of GiveBack's, which come beside the others.
+	Settles bool
 
 	forgiven int64
 	epoch    uint64
@@ -84,9 +89,52 @@ func (a *Allowance) Due(now time.Duration) bool {
 
 // Begin gives the question to ask. Answered or Failed must follow.
 func (a *Allowance) Begin(now time.Duration) Question {
-	s, taken := a.load(now)
+	a.lookAtClock(now)
+	for {
+		s, taken := a.load(now)
+		if s.unanswered != nil {
+			return *s.unanswered
+		}
+		q := a.question(s, now, taken)
+		if s.ends == 0 { // a rate makes up for what is paid twice
+			return q
+		}
+		n := s.next()
+		n.unanswered = &q
+		if a.state.CompareAndSwap(s, n) {
+			return q
+		}
+	}
+}
+
+// Unanswered gives the question that no answer came to, if there is one that must
+// be repeated.
+func (a *Allowance) Unanswered() (Question, bool) {
+	if q := a.state.Load().unanswered; q != nil {
+		return *q, true
+	}
+	return Question{}, false
+}
+
+// lookAtClock begins another period where the clock that periods go by was set.
+func (a *Allowance) lookAtClock(now time.Duration) {
+	for {
+		s, taken := a.load(now)
+		if s.ends == 0 {
+			return
+		}
+		if name, ends := a.options.Period(now); name == s.period && (ends-s.ends).Abs() < time.Second {
+			return
+		}
+		if a.state.CompareAndSwap(s, a.rolled(s, now, taken)) {
+			return
+		}
+	}
+}
+
+func (a *Allowance) question(s *state, now time.Duration, taken int64) Question {
 	a.measure(now, taken)
-	q := Question{Period: s.period, Spec: s.spec, epoch: s.epoch, Late: s.late, LateFor: s.lateFor}
+	q := Question{Period: s.period, Spec: s.spec, epoch: s.epoch, Late: s.late, LateFor: s.lateFor, At: now}
 	if owed := taken - s.granted; owed > 0 {
 		q.Pay = owed
 		if s.rate > 0 {
@@ -134,15 +182,20 @@ func (a *Allowance) wanted(s *state, now time.Duration, taken int64) int64 {
 func (a *Allowance) Answered(now time.Duration, gateways int, q Question, r Answer) {
 	for {
 		old := a.state.Load()
-		if old.epoch != q.epoch {
-			break // it is of a limit that has changed, or a day that has passed
+		s := old.next()
+		s.unanswered = nil
+		if old.epoch != q.epoch { // it is of a rate that has changed, or a day that has passed
+			if a.state.CompareAndSwap(old, s) {
+				break
+			}
+			continue
 		}
 		taken := a.taken.Load()
-		s := old.next()
 		s.split(gateways)
 		s.down = false
 		s.late, s.lateFor = 0, ""
-		s.whole, s.wholeAt = max(0, min(r.Left, s.burst)), now
+		left := r.Left + float64(s.spec.Calls-q.Spec.Calls)*Unit // a quota may have changed
+		s.whole, s.wholeAt = max(0, min(left, s.burst)), now
 		s.granted += q.forgiven + r.Given
 		s.open(taken, now)
 		if bought := r.Given - q.Pay; bought > 0 {
@@ -199,15 +252,18 @@ func (a *Allowance) rest(now time.Duration) {
 }
 
 // GiveBack takes out what was bought and not used, and gives what to tell the store:
-// a question that buys less than nothing, or pays. The allowance can be used
-// further, unless it is retired.
+// a question that buys less than nothing. An allowance that is retired is not to be
+// used any more, and pays what it owes beside what is Unanswered.
 func (a *Allowance) GiveBack(now time.Duration, retire bool) Question {
 	if retire {
 		a.retired.Store(true)
 	}
 	for {
 		s, taken := a.load(now)
-		q := Question{Period: s.period, Spec: s.spec, epoch: s.epoch, Late: s.late, LateFor: s.lateFor}
+		q := Question{Period: s.period, Spec: s.spec, epoch: s.epoch, At: now, Settles: true}
+		if retire && (s.unanswered == nil || s.unanswered.epoch != s.epoch) { // else that question pays it
+			q.Late, q.LateFor = s.late, s.lateFor
+		}
 		switch {
 		case taken < s.granted:
 			if !a.taken.CompareAndSwap(taken, s.granted) {
@@ -217,13 +273,13 @@ func (a *Allowance) GiveBack(now time.Duration, retire bool) Question {
 			if s.rate > 0 { // the store's bucket takes no more than it lacks
 				q.Buy = -min(-q.Buy, int64(s.burst-s.wholeNow(now)))
 			}
-		case taken > s.granted && a.phase.Load() != asking: // else it is being paid
+		case retire && taken > s.granted && (s.ends != 0 || a.phase.Load() != asking): // else it is being paid
 			n := s.next()
 			n.granted = taken
 			if !a.state.CompareAndSwap(s, n) {
 				continue
 			}
-			q.Pay = taken - s.granted
+			q.Pay = max(0, taken-s.granted-s.paying())
 		}
 		return q
 	}

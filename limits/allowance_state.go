@@ -41,6 +41,10 @@ type state struct {
 	ends    time.Duration // 0: a rate
 	lateFor string        // the period that late is owed for
 	late    int64
+
+	// The question that is not answered yet. It may have been acted on all the same, and
+	// is repeated as it was until it is answered.
+	unanswered *Question
 }
 
 const (
@@ -109,6 +113,15 @@ func (s *state) open(taken int64, now time.Duration) {
 	owed := float64(max(0, taken-s.granted))
 	s.oneAt = after(now, s.until(Unit+owed-s.whole))
 	s.askAbove = s.granted
+}
+
+// paying is how much of what is owed by a quota the question pays that is not
+// answered yet.
+func (s *state) paying() int64 {
+	if s.unanswered == nil || s.unanswered.epoch != s.epoch {
+		return 0
+	}
+	return s.unanswered.Pay
 }
 
 // until is how long the store takes to get so much more.

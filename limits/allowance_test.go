@@ -241,6 +241,69 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// Which day it is the clock says, also one that was set: a quota begins anew soon
+// after, and not when the day would have ended by the clock as it was.
+func TestQuotaGoesByTheClock(t *testing.T) {
+	t.Parallel()
+	today, ends := "30", 24*time.Hour
+	w := newWorld(Spec{Calls: 10, Burst: 10}, 1, AllowanceOptions{Period: func(time.Duration) (string, time.Duration) { return today, ends }})
+	g := w.gateways[0]
+	use := func() (n int) {
+		for end := w.now + forgetful + time.Second; w.now < end; w.step(10 * time.Millisecond) {
+			if g.Take(w.now) == Granted {
+				n++
+			}
+		}
+		return n
+	}
+	if n := use(); n != 10 {
+		t.Fatalf("%d calls went on, want 10", n)
+	}
+	ends += time.Hour // a little back: it is the same day
+	if n := use(); n != 0 {
+		t.Errorf("%d calls went on, though it is the same day", n)
+	}
+	ends = w.now + 10*time.Millisecond // the clock goes slower than the one that the end was told by
+	use()
+	ends += 24 * time.Hour
+	if n := use(); n != 0 {
+		t.Errorf("%d calls went on by the end of the day, though it has not ended", n)
+	}
+	today, w.store.used = "1", 0
+	if n := use(); n != 10 {
+		t.Errorf("%d calls went on after the clock was set to the next day, want 10", n)
+	}
+}
+
+// A quota that changes while a question is under way, which then fails, pays what
+// was taken once.
+func TestQuotaPaysOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(Spec{Calls: 1000, Burst: 1000}, 1, AllowanceOptions{})
+	g := w.gateways[0]
+	for range 10 {
+		g.Take(w.now)
+	}
+	first := g.Begin(w.now)
+	g.Failed(w.now)
+	g.Change(Spec{Calls: 20, Burst: 20}, 1, w.now)
+	for range 5 {
+		g.Take(w.now)
+	}
+	w.now += time.Second
+	if again := g.Begin(w.now); again != first {
+		t.Fatalf("%+v is asked again as %+v", first, again)
+	}
+	g.Answered(w.now, 1, first, Answer{Given: first.Pay, Left: float64(1000*Unit - first.Pay)})
+	next := g.Begin(w.now)
+	if all := first.Pay + next.Pay; all != 15*Unit {
+		t.Errorf("%d units are paid for 15 calls", all)
+	}
+	if left := g.View(w.now).Remaining; left != 5 {
+		t.Errorf("%d are left of 20, want 5", left)
+	}
+}
+
 // What was bought and is not used goes back, and is not there any more.
 func TestGiveBack(t *testing.T) {
 	t.Parallel()

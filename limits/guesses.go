@@ -27,6 +27,7 @@ type Guesses struct {
 	addresses, apps, newcomers rate
 	remember                   int64 // for how long an address counts as one that failed, in ns
 
+	start     time.Time
 	seed      maphash.Seed
 	byAddress table
 	byApp     table
@@ -53,6 +54,7 @@ func NewGuesses(cfg config.Guessing) *Guesses {
 		apps:      newRate(cfg.PerApp, cfg.Per),
 		newcomers: newRate(cfg.PerApp*newcomersShare, cfg.Per),
 		remember:  rememberPeriod * int64(cfg.Per),
+		start:     time.Now(),
 		seed:      maphash.MakeSeed(),
 		byAddress: newTable(addressBuckets),
 		byApp:     newTable(appBuckets),
@@ -67,7 +69,7 @@ func (g *Guesses) Allow(now time.Time, from netip.Addr, app string) (wait time.D
 	if g == nil {
 		return 0, true
 	}
-	t := now.UnixNano()
+	t := g.since(now)
 	address := g.byAddress.get(g.address(from))
 	if wait := g.addresses.wait(t, address.until); wait > 0 {
 		return wait, false
@@ -89,7 +91,7 @@ func (g *Guesses) Failed(now time.Time, from netip.Addr, app string) {
 	if g == nil {
 		return
 	}
-	t := now.UnixNano()
+	t := g.since(now)
 	id := maphash.String(g.seed, app)
 	if g.apps.wait(t, g.byApp.get(id).until) > 0 {
 		g.byNew.fail(id, t, g.newcomers)
@@ -98,6 +100,10 @@ func (g *Guesses) Failed(now time.Time, from netip.Addr, app string) {
 	}
 	g.byAddress.fail(g.address(from), t, g.addresses)
 }
+
+// since tells the time by the monotonic clock, and is never 0. By one that was set
+// back, who failed just before would have to wait as long as that.
+func (g *Guesses) since(now time.Time) int64 { return int64(now.Sub(g.start)) + 1 }
 
 // address is the hash of what counts as one source: who has one address of IPv6
 // has 2⁶⁴ of them.
@@ -153,7 +159,7 @@ type guessBucket struct {
 	slots [ways]guessSlot
 }
 
-// guessSlot is what is remembered of one who failed. Instants are Unix ns.
+// guessSlot is what is remembered of one who failed. Instants are in ns since the start.
 type guessSlot struct {
 	hash  uint64
 	until int64 // what the failures have used up

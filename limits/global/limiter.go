@@ -3,6 +3,7 @@ package global
 import (
 	"cmp"
 	"context"
+	crand "crypto/rand"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -40,6 +41,7 @@ type Limiter struct {
 	whenDown limits.WhenDown
 	gateways func() int
 	most     int
+	node     string // names this process in quotas' counters
 	log      *slog.Logger
 	metrics  *metrics
 	start    time.Time
@@ -66,7 +68,7 @@ type limit struct {
 func New(rdb redis.UniversalClient, auth config.Auth, cfg config.Limiting, o Options) (*Limiter, error) {
 	l := &Limiter{
 		rdb: rdb, rates: redis_rate.NewLimiter(ownKeys{rdb}), quotas: newQuotaScript(),
-		keys: tenant.KeysOf(auth), whenDown: limits.ParseWhenDown(cfg.StoreDown),
+		keys: tenant.KeysOf(auth), node: crand.Text(), whenDown: limits.ParseWhenDown(cfg.StoreDown),
 		most: cmp.Or(o.Limits, 65536), log: o.Logger, start: time.Now(), known: map[limits.Key]*limit{},
 	}
 	if l.log == nil {
@@ -160,11 +162,20 @@ func (l *Limiter) evictLocked(now time.Duration) {
 
 // retire settles with the store what an allowance that is given up bought or owes.
 func (l *Limiter) retire(m *limit, now time.Duration) {
-	last := m.allowance.GiveBack(now, true)
-	if last.Pay == 0 && last.Buy == 0 && last.Late == 0 {
-		return
+	for _, last := range m.leftover(now) {
+		l.queue.add(&limit{key: m.key, settling: true, last: last})
 	}
-	l.queue.add(&limit{key: m.key, settling: true, last: last})
+}
+
+// leftover retires the allowance. It gives what to tell the store yet.
+func (m *limit) leftover(now time.Duration) (all []limits.Question) {
+	if q, ok := m.allowance.Unanswered(); ok {
+		all = append(all, q)
+	}
+	if q := m.allowance.GiveBack(now, true); q.Pay != 0 || q.Buy != 0 || q.Late != 0 {
+		all = append(all, q)
+	}
+	return all
 }
 
 // serve asks one question.
@@ -194,11 +205,11 @@ func (l *Limiter) ask(ctx context.Context, key limits.Key, q limits.Question) (l
 		return l.askRate(ctx, l.keys.Rate(key.App, of(key)+numbers(q.Spec)), q)
 	}
 	if q.Late > 0 {
-		if _, err := l.askQuota(ctx, key, q.LateFor, q.Late, 0, q.Spec); err != nil {
+		if _, err := l.askQuota(ctx, key, q.LateFor, q.Late, 0, q); err != nil {
 			return limits.Answer{}, err
 		}
 	}
-	return l.askQuota(ctx, key, q.Period, q.Pay, q.Buy, q.Spec)
+	return l.askQuota(ctx, key, q.Period, q.Pay, q.Buy, q)
 }
 
 // asked counts a question, and tells the log when Redis begins and ceases to

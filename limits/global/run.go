@@ -71,7 +71,7 @@ func (l *Limiter) settle(ctx context.Context) {
 	l.queue.waiting = nil
 	l.queue.mu.Unlock()
 	for _, m := range all {
-		if q := m.allowance.GiveBack(now, true); q.Pay != 0 || q.Buy != 0 || q.Late != 0 {
+		for _, q := range m.leftover(now) {
 			last = append(last, &limit{key: m.key, settling: true, last: q})
 		}
 	}
