@@ -53,7 +53,7 @@ func protocolRequestHeaders() []string {
 // protocolResponseHeaders are what such clients read.
 func protocolResponseHeaders() []string {
 	return []string{
-		"X-Request-Id", "Retry-After", "Www-Authenticate", "Allow", "Content-Encoding",
+		"X-Request-Id", "Retry-After", "RateLimit", "RateLimit-Policy", "Www-Authenticate", "Allow", "Content-Encoding",
 		"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin", "Grpc-Encoding", "Grpc-Accept-Encoding",
 		"Connect-Content-Encoding", "Connect-Accept-Encoding",
 	}

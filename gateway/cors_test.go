@@ -71,7 +71,7 @@ func TestCORS(t *testing.T) {
 	if reached != 1 || got.Get("Access-Control-Allow-Origin") != "https://app.example" {
 		t.Errorf("an answer has %v", got)
 	}
-	for _, name := range []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin", "X-Request-Id", "Retry-After", "Etag"} {
+	for _, name := range []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin", "X-Request-Id", "Retry-After", "Ratelimit", "Ratelimit-Policy", "Etag"} {
 		if !strings.Contains(got.Get("Access-Control-Expose-Headers"), name) {
 			t.Errorf("%s is not exposed: %v", name, got)
 		}
