@@ -79,6 +79,9 @@ func (v *Verifier) probe(ctx context.Context) error {
 	if errors.Is(err, credcache.ErrNotFound) {
 		return nil
 	}
+	if cause := errors.Unwrap(err); cause != nil {
+		return cause // whose credential was asked for says nothing
+	}
 	return err
 }
 

@@ -112,6 +112,8 @@ func TestErrorsOfRedisAreNoAnswers(t *testing.T) {
 				g.verify(t, Credential{"acme", text}, ErrUnavailable)
 				if err := g.probe(t.Context()); err == nil {
 					t.Errorf("%s: the store is taken for well", name)
+				} else if strings.Contains(err.Error(), "app "+nobody) {
+					t.Errorf("%s: the log would speak of an app that there is not: %v", name, err)
 				}
 			}
 		})
