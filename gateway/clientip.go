@@ -37,10 +37,17 @@ func (t trustedProxies) contains(addr netip.Addr) bool {
 	return false
 }
 
+// unknownIP stands for the address of a caller of whom a trusted proxy does not
+// say where it is. It must not be the proxy's: that is where tokens may be used
+// from whose networks are the operator's own, and what all others' guesses would
+// count for.
+const unknownIP = "unknown"
+
 // clientIP returns the address a call came from and the X-Forwarded-For to
 // send on. The peer's own address counts unless it is a trusted proxy; then
 // the last address in its X-Forwarded-For that is not one, since everything
-// left of that one the caller may have made up.
+// left of that one the caller may have made up. What is no address there gives
+// [unknownIP].
 func (t trustedProxies) clientIP(remote string, forwarded []string) (ip, chain string) {
 	host := hostOf(remote)
 	if len(t) == 0 || len(forwarded) == 0 {
@@ -51,22 +58,42 @@ func (t trustedProxies) clientIP(remote string, forwarded []string) (ip, chain s
 		return host, host
 	}
 	given := strings.Join(forwarded, ", ")
-	if !validValue(given) {
+	if strings.TrimSpace(given) == "" {
 		return host, host
 	}
-	hops := strings.Split(given, ",")
-	ip = host
-	for i := len(hops) - 1; i >= 0; i-- {
-		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+	ip, chain = t.caller(given), host
+	if validValue(given) {
+		chain = given + ", " + host
+	}
+	return ip, chain
+}
+
+// caller is the last of the hops that is not a trusted proxy, or the first.
+func (t trustedProxies) caller(hops string) (ip string) {
+	for more := true; more; {
+		last := strings.LastIndexByte(hops, ',')
+		hop, err := parseHop(strings.TrimSpace(hops[last+1:]))
 		if err != nil {
-			break
+			return unknownIP
 		}
 		ip = hop.String()
-		if !t.contains(hop) {
-			break
+		if more = last >= 0 && t.contains(hop); more {
+			hops = hops[:last]
 		}
 	}
-	return ip, given + ", " + host
+	return ip
+}
+
+// parseHop reads an address as proxies write it: some with a port, or in brackets.
+func parseHop(text string) (netip.Addr, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr, nil
+	}
+	if bare, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(bare, "]") {
+		return netip.ParseAddr(strings.TrimSuffix(bare, "]"))
+	}
+	with, err := netip.ParseAddrPort(text)
+	return with.Addr(), err
 }
 
 // hostOf takes the port off an address; what has none is returned as it is.
