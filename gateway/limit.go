@@ -27,14 +27,14 @@ type limiter struct {
 	from     Limiter
 	cfg      config.Limiting
 	counters map[string]*decisionCounters // by limits.Key.Kind
-	unrouted memo                         // of routes without limits of their own
+	found    *memo
 }
 
 func newLimiter(from Limiter, cfg config.Limiting, reg prometheus.Registerer) *limiter {
 	if from == nil {
 		return nil
 	}
-	l := &limiter{from: from, cfg: cfg, counters: map[string]*decisionCounters{}}
+	l := &limiter{from: from, cfg: cfg, counters: map[string]*decisionCounters{}, found: newMemo()}
 	decisions := telemetry.NewLimits(reg)
 	for _, key := range []limits.Key{{Whose: limits.OfApp}, {Whose: limits.OfToken}, {Whose: limits.OfRoute}, {Period: limits.Daily}, {Period: limits.Monthly}} {
 		counters := new(decisionCounters)
@@ -51,7 +51,7 @@ type decisionCounters [limits.Decisions]prometheus.Counter
 
 // callLimits are the limits that one principal's calls of a route have to keep.
 type callLimits struct {
-	each     []callLimit // one at least
+	each     []callLimit // none: the calls have no limit
 	policies []string    // RateLimit-Policy; not to be changed
 }
 
@@ -77,9 +77,9 @@ func (l *limiter) limit(r *routes.Route) step {
 		return nil
 	}
 	all := own || limits.Counted(&l.cfg.App) || limits.Counted(&l.cfg.Token)
-	found := &l.unrouted
+	var route *routes.Route
 	if own {
-		found = new(memo)
+		route = r
 	}
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) error {
@@ -87,12 +87,13 @@ func (l *limiter) limit(r *routes.Route) step {
 			if !all && !limits.Counted(&p.AppLimits) && !limits.Counted(&p.TokenLimits) {
 				return next(ctx, c)
 			}
-			by, ok := found.get(p)
-			if !ok || by.retired() {
+			key := memoKey{p, route}
+			by := l.found.get(key)
+			if by == nil || by.retired() {
 				by = l.of(p, r)
-				found.put(p, by)
+				l.found.put(key, by)
 			}
-			if by == nil {
+			if len(by.each) == 0 {
 				return next(ctx, c)
 			}
 			if err := l.take(c, by); err != nil {
@@ -103,8 +104,8 @@ func (l *limiter) limit(r *routes.Route) step {
 	}
 }
 
-// of finds the limits of a principal's calls; nil: none. Routes without a
-// credential have their own alone, which all their callers share.
+// of finds the limits of a principal's calls. Routes without a credential have
+// their own alone, which all their callers share.
 func (l *limiter) of(p *auth.Principal, r *routes.Route) *callLimits {
 	by := new(callLimits)
 	add := func(key limits.Key, l2 config.Limits) {
@@ -122,10 +123,7 @@ func (l *limiter) of(p *auth.Principal, r *routes.Route) *callLimits {
 		add(limits.Key{App: app, Whose: limits.OfToken, Name: strings.Clone(p.TokenID)}, limits.Or(p.TokenLimits, l.cfg.Token))
 	}
 	add(limits.Key{App: app, Whose: limits.OfRoute, Name: strings.TrimPrefix(r.FullMethod, "/")}, r.Limits)
-	if len(by.each) == 0 {
-		return nil
-	}
-	if l.cfg.Headers {
+	if l.cfg.Headers && len(by.each) > 0 {
 		by.policies = []string{policyText(by.each)}
 	}
 	return by
@@ -133,9 +131,6 @@ func (l *limiter) of(p *auth.Principal, r *routes.Route) *callLimits {
 
 // retired tells whether one of the allowances was given up, to make room.
 func (b *callLimits) retired() bool {
-	if b == nil {
-		return false
-	}
 	for i := range b.each {
 		if b.each[i].Retired() {
 			return true

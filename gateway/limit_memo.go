@@ -5,49 +5,63 @@ import (
 	"sync/atomic"
 
 	"github.com/rpcgate/rpcgate/auth"
+	"github.com/rpcgate/rpcgate/limits/keyed"
+	"github.com/rpcgate/rpcgate/routes"
 )
 
-// memoSize bounds each of a memo's two halves.
-const memoSize = 16384
+// memoSize bounds a memo, of all routes together.
+const memoSize = 1 << 16
 
-// memo remembers the limits that principals were found to have. A principal is one
-// object while it is remembered, and another when something about it has changed,
-// so that what is remembered is never old. It is read without a lock.
+// memo remembers the limits that principals' calls were found to have. A principal
+// is one object while it is remembered, and another when something about it has
+// changed, so that what is remembered is never old. It is read without a lock.
 //
-// What is not used is forgotten by halves: a full half becomes the older one, and
-// the older one is dropped but for what has been used since.
+// Where there is no room, what was not used again since that was so the last time
+// is forgotten, and where all was, everything.
 type memo struct {
-	young, old atomic.Pointer[sync.Map]
-
-	mu sync.Mutex
-	n  int // in young
+	table    *keyed.Table[memoKey, memorized]
+	sweeping sync.Mutex
 }
 
-func (m *memo) get(p *auth.Principal) (*callLimits, bool) {
-	if young := m.young.Load(); young != nil {
-		if v, ok := young.Load(p); ok {
-			return v.(*callLimits), true
-		}
-	}
-	if old := m.old.Load(); old != nil {
-		if v, ok := old.Load(p); ok {
-			m.put(p, v.(*callLimits))
-			return v.(*callLimits), true
-		}
-	}
-	return nil, false
+type memoKey struct {
+	principal *auth.Principal // nil: no credential was needed
+	route     *routes.Route   // nil: one without limits of its own
 }
 
-func (m *memo) put(p *auth.Principal, by *callLimits) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	young := m.young.Load()
-	if young == nil || m.n >= memoSize {
-		m.old.Store(young)
-		young, m.n = new(sync.Map), 0
-		m.young.Store(young)
+type memorized struct {
+	by   atomic.Pointer[callLimits]
+	used atomic.Bool
+}
+
+func newMemo() *memo { return &memo{table: keyed.New[memoKey, memorized](memoSize)} }
+
+// get gives what was put; nil: nothing, or it was forgotten.
+func (m *memo) get(key memoKey) *callLimits {
+	v := m.table.Get(key)
+	if v == nil {
+		return nil
 	}
-	if _, had := young.Swap(p, by); !had {
-		m.n++
+	if !v.used.Load() { // else its line stays with all who read it
+		v.used.Store(true)
+	}
+	return v.by.Load()
+}
+
+func (m *memo) put(key memoKey, by *callLimits) {
+	v := m.table.Put(key)
+	if v == nil {
+		v = m.makeRoom(key)
+	}
+	v.by.Store(by)
+}
+
+func (m *memo) makeRoom(key memoKey) *memorized {
+	m.sweeping.Lock()
+	defer m.sweeping.Unlock()
+	for {
+		if v := m.table.Put(key); v != nil {
+			return v
+		}
+		m.table.Sweep(func(_ memoKey, v *memorized) bool { return v.used.Swap(false) })
 	}
 }

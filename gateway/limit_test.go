@@ -313,26 +313,27 @@ func TestLimitsUnavailable(t *testing.T) {
 // The memo is bounded, keeps what is used, and drops what is not.
 func TestLimitMemo(t *testing.T) {
 	t.Parallel()
-	var m memo
-	used, unused := new(auth.Principal), new(auth.Principal)
+	m := newMemo()
+	key := func() memoKey { return memoKey{principal: new(auth.Principal)} }
+	used, unused := key(), key()
 	by := new(callLimits)
 	m.put(used, by)
 	m.put(unused, by)
-	for range 3 * memoSize {
-		m.put(new(auth.Principal), nil)
-		if got, ok := m.get(used); !ok || got != by {
+	for i := range 3 * memoSize {
+		k := key()
+		if i%2 == 0 { // of one principal, by many routes
+			k = memoKey{used.principal, new(routes.Route)}
+		}
+		m.put(k, by)
+		if m.get(used) != by {
 			t.Fatal("one that is used was forgotten")
 		}
 	}
-	if _, ok := m.get(unused); ok {
+	if m.get(unused) != nil {
 		t.Error("one that is not used is remembered")
 	}
-	n := 0
-	for _, half := range []*sync.Map{m.young.Load(), m.old.Load()} {
-		half.Range(func(any, any) bool { n++; return true })
-	}
-	if n > 2*memoSize {
-		t.Errorf("%d are remembered, want %d at most", n, 2*memoSize)
+	if n := m.table.Len(); n > memoSize {
+		t.Errorf("%d are remembered, want %d at most", n, memoSize)
 	}
 }
 

@@ -71,7 +71,7 @@ telemetry         <- config limits/keyed
                      # rooms take a Registerer and a Logger, never telemetry
 gateway/wire      <-
                      # framing and protocol texts are readers, writers and bytes
-gateway           <- auth auth/scope config gateway/wire limits limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode usage
+gateway           <- auth auth/scope config gateway/wire limits limits/keyed limits/load openapi openapi/page routes rpcproxy rpcproxy/breaker rpcproxy/fleet telemetry transcode usage
                      # the edge: endpoints come in as resolvers from cmd, path templates stay inside routes
 cmd/gateway       <- admin admin/adminpb auth auth/tenant config config/gozero discovery examples/shop/shopserver gateway gateway/wire limits/global openapi routes rpcproxy rpcproxy/balancer telemetry usage
                      # wires everything; the shop is there for 'gateway demo'
