@@ -2,7 +2,6 @@ package usage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -38,7 +37,7 @@ const MaxDays = 1000
 
 // ErrRange says that there is no day from one to the other, or more of them than
 // [MaxDays].
-var ErrRange = errors.New("bad range of days")
+var ErrRange = fmt.Errorf("the first day must not be after the last, and %d days are the most", MaxDays)
 
 // Read gives what an app used from one day to another, both included, in UTC: by
 // day, and within a day by route. Days on which nothing was counted, or that are

@@ -235,10 +235,19 @@ func checkWithin(scopes, apps []string) error {
 	}
 	for _, s := range scopes {
 		if !slices.ContainsFunc(apps, func(a string) bool { return mayMeet(s, a) }) {
-			return &InputError{"scopes", fmt.Sprintf("the scope %q is outside of all that the app may call", s)}
+			return &InputError{"scopes", fmt.Sprintf("the scope %q is outside of all that the app may call: %s", s, firstOf(apps))}
 		}
 	}
 	return nil
+}
+
+// firstOf lists scopes for people, who need not see 128 of them.
+func firstOf(scopes []string) string {
+	const most = 5
+	if len(scopes) > most {
+		return strings.Join(scopes[:most], ", ") + ", …"
+	}
+	return strings.Join(scopes, ", ")
 }
 
 // mayMeet tells whether two scopes may have a call in common.
