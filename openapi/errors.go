@@ -35,16 +35,24 @@ func (b *builder) errorResponse(format string) string {
 	}
 	b.responses.set(name, object{
 		{"description", errorText},
-		{"headers", object{{"Retry-After", object{
-			{"description", "Where waiting helps: for how many seconds."},
-			{"schema", object{{"type", "integer"}, {"minimum", 0}}},
-		}}}},
+		{"headers", object{
+			{"Retry-After", object{
+				{"description", "Where waiting helps: for how many seconds."},
+				{"schema", object{{"type", "integer"}, {"minimum", 0}}},
+			}},
+			{"RateLimit", header("With limits, of successes too: how many calls are left (r), and in how many seconds there are more (t).")},
+			{"RateLimit-Policy", header("With limits, of successes too: how many calls (q) may be made in how many seconds (w).")},
+		}},
 		{"content", object{{media, mediaOf(schema)}}},
 	})
 	return name
 }
 
-const errorText = "It failed. The HTTP status goes with the gRPC code. What the gateway itself refuses has a `google.rpc.ErrorInfo` " +
+func header(description string) object {
+	return object{{"description", description}, {"schema", object{{"type", "string"}}}}
+}
+
+const errorText = "It failed. The HTTP status goes with the gRPC code; a call beyond a limit has 429. What the gateway itself refuses has a `google.rpc.ErrorInfo` " +
 	"with `domain: rpcgate` and a `reason` in capitals among its `details`; everything else is the backend's."
 
 // own gives a reference to a schema of the gateway's own, which it adds to the
