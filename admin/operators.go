@@ -95,7 +95,8 @@ func NewOperators(cfg []config.Operator, audit *Audit) (*Operators, error) {
 // Admit finds out who asks, and whether he may. The context is for what he does.
 // Errors are statuses: UNAUTHENTICATED, PERMISSION_DENIED, or RESOURCE_EXHAUSTED
 // for who fails too often, whose attempts are no longer in the audit log;
-// UNAVAILABLE where a change could not be noted. Who has a right token is admitted however many others fail.
+// UNAVAILABLE where a change could not be noted. Who has a right token is admitted
+// however many others fail.
 func (o *Operators) Admit(ctx context.Context, r Request) (context.Context, error) {
 	who, err := o.find(r)
 	if err != nil {

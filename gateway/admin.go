@@ -83,7 +83,7 @@ func limitAdmin(next http.Handler, limits config.HTTP) http.Handler {
 		defer unlimitGone(w, r)
 		limitBodyTime(w, r, limits.BodyTimeout)
 		if !strings.HasPrefix(r.URL.Path, "/debug/") {
-			limitWrite(w, r, limits.WriteTimeout)
+			limitWrite(w, r, limits.BodyTimeout+limits.WriteTimeout) // an answer waits for the body's end
 		}
 		next.ServeHTTP(w, r)
 	})

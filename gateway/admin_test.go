@@ -25,7 +25,7 @@ func TestAdminPortWaitsForNoBody(t *testing.T) {
 		}
 	})
 	limits := config.Defaults().HTTP
-	limits.BodyTimeout = 50 * time.Millisecond
+	limits.BodyTimeout, limits.WriteTimeout = 50*time.Millisecond, time.Second
 	srv := httptest.NewServer(limitAdmin(mux, limits))
 	defer srv.Close()
 	for path, want := range map[string]string{"/reads": "408", "/nothing": "404"} {

@@ -270,3 +270,38 @@ backends:
 	grpcFailed(t, err, codes.Unauthenticated, "TOKEN_INVALID")
 	r.do(t, r.http1, "GET", "/v1/users/1", "", "Authorization", basic("nobody", "open-sesame")).failed(t, 401, codes.Unauthenticated, "TOKEN_INVALID")
 }
+
+// zRPC's plain tokens go on being good for the apps that have them, once their
+// hash was imported, beside tokens of rpcgate's own.
+func TestPlainTokensAfterTheirImport(t *testing.T) {
+	t.Parallel()
+	r, b := newEchoRig(t, "", "")
+	const plain = "s3cret+/=of.old"
+	if err := r.redis.Client().HSet(limited(t), "zrpc:apps", "legacy", plain).Err(); err != nil {
+		t.Fatal(err)
+	}
+	r.do(t, r.http1, "GET", "/v1/echo", "", "X-App", "legacy", "X-Token", plain).failed(t, 401, codes.Unauthenticated, "TOKEN_INVALID")
+	stdout, stderr, exit := gatewaytest.Run(t, "token", "import", "--from", "gozero", "--key", "zrpc:apps", "--redis", r.redis.Addr)
+	if exit != 0 || !strings.Contains(stdout, "1 created") {
+		t.Fatalf("exit %d: %s%s", exit, stdout, stderr)
+	}
+	own := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "legacy"}).Secret
+	for _, token := range []string{plain, own} {
+		gatewaytest.Eventually(t, func() error { // it may still know that there was none
+			if got := r.do(t, r.http1, "GET", "/v1/echo", "", "X-App", "legacy", "X-Token", token); got.Status != 200 {
+				return fmt.Errorf("%d: %s", got.Status, got.Body)
+			}
+			return nil
+		})
+		b.Take()
+		md := metadata.Pairs("app", "legacy", "token", token)
+		if _, err := invoke(metadata.NewOutgoingContext(limited(t), md), r.conn, unaryEcho, nil); err != nil {
+			t.Fatal(err)
+		}
+		wantMetadata(t, only(t, b).Metadata, "token", token)
+	}
+	r.do(t, r.http1, "GET", "/v1/echo", "", "X-App", "legacy", "X-Token", plain+"x").failed(t, 401, codes.Unauthenticated, "TOKEN_INVALID")
+	if got := r.redis.Do("HGET", "zrpc:apps", "legacy"); got != plain {
+		t.Errorf("the hash has %q", got)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -25,17 +26,18 @@ func TestMain(m *testing.M) {
 // this test binary. $REDIS is a real Redis, which all scripts share.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t, redistest.Options{})
+	server := redistest.Start(t, redistest.Options{})
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("REDIS", redis.Addr)
+			env.Setenv("REDIS", server.Addr)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await":   await,
 			"envfile": loadEnvFile,
 			"capture": capture,
+			"redis":   redisCommand(server),
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -57,6 +59,22 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("%s is not there after %s", args[0], limit)
 		}
+	}
+}
+
+// redisCommand does something in a Redis: `redis HSET KEY FIELD VALUE`.
+func redisCommand(server *redistest.Server) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) == 0 {
+			ts.Fatalf("usage: redis COMMAND [ARGUMENT...]")
+		}
+		command := make([]any, len(args))
+		for i, arg := range args {
+			command[i] = arg
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		ts.Check(server.Client().Do(ctx, command...).Err())
 	}
 }
 
