@@ -90,6 +90,12 @@ func TestRateLimited(t *testing.T) {
 	if connect.Status != http.StatusTooManyRequests || !strings.Contains(connect.Body, "resource_exhausted") {
 		t.Errorf("over Connect it gets %d %s", connect.Status, connect.Body)
 	}
+	web := r.call(t, http.MethodPost, echoMethod, "\x00\x00\x00\x00\x00", "Content-Type", "application/grpc-web+proto")
+	for protocol, h := range map[string]http.Header{"Connect": connect.Header, "gRPC-Web": web.Header} {
+		if !strings.HasPrefix(h.Get("RateLimit"), `"app";r=0;t=`) || h.Get("RateLimit-Policy") == "" {
+			t.Errorf("over %s it is told %v", protocol, h)
+		}
+	}
 	untouched(t, b)
 }
 
@@ -157,7 +163,7 @@ func TestRateChangesByPush(t *testing.T) {
 				return nil
 			})
 		}
-		if took := time.Since(changed); took > 2*time.Second {
+		if took := time.Since(changed); took > 5*time.Second { // and not when what is remembered ends, after a minute
 			t.Errorf("the change took %v", took)
 		}
 	}
