@@ -320,14 +320,15 @@ func (l *load) reasons() map[string]int {
 	return counts
 }
 
-// firstFailure is when the first call that failed had begun.
+// firstFailure is when the first call that failed had ended. On a busy machine
+// that is well after it had begun, and what it failed for came in between.
 func (l *load) firstFailure() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.failed) == 0 {
 		return time.Time{}
 	}
-	return l.failed[0].began
+	return l.failed[0].ended
 }
 
 // only checks that no call failed but for the reasons.
