@@ -42,7 +42,7 @@ type Pool struct {
 	draining map[*entry]struct{}
 	byApp    apps          // live and draining
 	closing  int           // entries whose connection is being closed
-	room     chan struct{} // closed when one of them is closed; nil: nobody waits for that
+	line     list.List     // of chan struct{}: who waits for one of them to be closed
 	closed   bool          // no new entries
 	sweep    *time.Timer   // looks for idle entries; nil without idle timeout
 	empty    chan struct{} // closed when closed is set and no entry is left
@@ -126,23 +126,26 @@ func (p *Pool) acquireAt(ctx context.Context, c Credential, endpoint string) (Le
 // acquireNew is what acquireAt does where there is no connection yet. It takes the
 // key by value: that of a hit stays on the stack.
 func (p *Pool) acquireNew(ctx context.Context, hash uint64, key connKey) (Lease, error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return Lease{}, err // the caller is gone: dial nothing for it
-		}
-		e, dialed, room, err := p.add(hash, &key)
+	if err := ctx.Err(); err != nil {
+		return Lease{}, err // the caller is gone: dial nothing for it
+	}
+	for waited := false; ; waited = true {
+		e, dialed, place, err := p.add(hash, &key, waited)
 		switch {
 		case err != nil:
 			return Lease{}, err
-		case room == nil:
+		case place == nil:
 			if dialed {
 				e.conn.Connect()
 			}
 			return Lease{e}, nil
 		}
 		select {
-		case <-room:
+		case <-place.Value.(chan struct{}):
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			p.leaveLine(place)
 			return Lease{}, fmt.Errorf("%w: %d connections are being closed", ErrPoolFull, maxClosing)
 		}
 	}
@@ -150,18 +153,29 @@ func (p *Pool) acquireNew(ctx context.Context, hash uint64, key connKey) (Lease,
 
 // add returns the entry of the key, acquired. It looks again under the lock: of
 // many callers that all missed, the first one dials and the others find its
-// entry. If there is room, what ends the wait for it is nil.
-func (p *Pool) add(hash uint64, key *connKey) (_ *entry, dialed bool, room <-chan struct{}, _ error) {
+// entry. Without room it gives a place in the line for it: in front for who has
+// waited, and was overtaken.
+func (p *Pool) add(hash uint64, key *connKey, waited bool) (_ *entry, dialed bool, place *list.Element, _ error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	defer func() {
+		if place == nil {
+			p.nextLocked() // what was waited for may not have been needed
+		}
+	}()
 	if p.closed {
 		return nil, false, nil, ErrClosed
 	}
 	if e := p.table.get(hash, key); e != nil && e.acquire() {
 		return e, false, nil, nil
 	}
-	if room, err := p.makeRoomLocked(); room != nil || err != nil {
-		return nil, false, room, err
+	switch wait, err := p.makeRoomLocked(); {
+	case err != nil:
+		return nil, false, nil, err
+	case wait && waited:
+		return nil, false, p.line.PushFront(make(chan struct{})), nil
+	case wait:
+		return nil, false, p.line.PushBack(make(chan struct{})), nil
 	}
 	conn, err := p.dial(key)
 	p.obs.dialed(err)
@@ -178,27 +192,24 @@ func (p *Pool) add(hash uint64, key *connKey) (_ *entry, dialed bool, room <-cha
 }
 
 // makeRoomLocked retires the least recently used entry if there is no room for
-// one more. It gives what to wait for where room comes soon.
-func (p *Pool) makeRoomLocked() (room <-chan struct{}, _ error) {
+// one more. Where room comes soon, that is to be waited for.
+func (p *Pool) makeRoomLocked() (wait bool, _ error) {
 	live, total := p.recency.Len(), p.recency.Len()+len(p.draining)
 	if live < p.cfg.MaxConns && total < 2*p.cfg.MaxConns {
-		return nil, nil
+		return false, nil
 	}
 	if p.closing >= maxClosing {
-		if p.room == nil {
-			p.room = make(chan struct{})
-		}
-		return p.room, nil
+		return true, nil
 	}
 	if p.retireOldestUnusedLocked() {
-		return nil, nil
+		return false, nil
 	}
 	if total < 2*p.cfg.MaxConns {
 		// All are in use. The calls of the oldest one go on while it drains.
 		p.retireLocked(p.recency.Back().Value.(*entry), reasonEvicted)
-		return nil, nil
+		return false, nil
 	}
-	return nil, fmt.Errorf("%w: %d are live, %d more are draining", ErrPoolFull, live, len(p.draining))
+	return false, fmt.Errorf("%w: %d are live, %d more are draining", ErrPoolFull, live, len(p.draining))
 }
 
 // retireOldestUnusedLocked retires the entry without calls that was used

@@ -60,11 +60,31 @@ func (p *Pool) closeEntry(e *entry) {
 	defer p.mu.Unlock()
 	p.closing--
 	p.byApp.remove(e)
-	if p.room != nil {
-		close(p.room)
-		p.room = nil
-	}
+	p.nextLocked()
 	p.doneLocked()
+}
+
+// nextLocked has the first in the line look again, if there may be room: one, as
+// there is room for one, and it has the next one look when it is done. Were all of
+// them to look each time, thousands would, to find none.
+func (p *Pool) nextLocked() {
+	first := p.line.Front()
+	if first == nil || p.closing >= maxClosing && !p.closed {
+		return
+	}
+	close(p.line.Remove(first).(chan struct{}))
+}
+
+// leaveLine gives up a place in the line.
+func (p *Pool) leaveLine(place *list.Element) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-place.Value.(chan struct{}): // another is to look in its stead
+		p.nextLocked()
+	default:
+		p.line.Remove(place)
+	}
 }
 
 // doneLocked wakes shutdown when nothing is left.

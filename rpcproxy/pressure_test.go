@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -111,16 +112,109 @@ func TestPoolWaitsForRoom(t *testing.T) {
 	waitFor(t, "Acquire to wait", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.room != nil
+		return p.line.Len() == 1
 	})
-	p.mu.Lock()
-	p.closing -= maxClosing
-	room := p.room
-	p.room = nil
-	p.mu.Unlock()
-	close(room)
+	p.endClosing(maxClosing)
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// endClosing ends the closing of so many connections that the test has counted.
+func (p *Pool) endClosing(n int) {
+	for range n {
+		p.mu.Lock()
+		p.closing--
+		p.nextLocked()
+		p.mu.Unlock()
+	}
+}
+
+// Who waits for room gets it in the order in which they came, one for each
+// connection that is closed; who is gone takes nobody's.
+func TestPoolRoomGoesByTheLine(t *testing.T) {
+	const waiters = 40
+	p := newTestPool(t, poolConfig(func(c *config.Pool) { c.MaxConns = waiters }))
+	for i := range waiters {
+		p.touch(t, app(fmt.Sprint("before", i)))
+	}
+	p.mu.Lock()
+	p.closing += maxClosing
+	dial, order := p.dial, []string(nil)
+	p.dial = func(key *connKey) (*grpc.ClientConn, error) {
+		order = append(order, key.App) // under the pool's lock
+		return dial(key)
+	}
+	p.mu.Unlock()
+	var wg sync.WaitGroup
+	var want []string
+	gone, leave := context.WithCancel(testContext(t))
+	for i := range waiters {
+		name, ctx := fmt.Sprint(i), testContext(t)
+		if i%4 == 1 {
+			ctx = gone
+		} else {
+			want = append(want, name)
+		}
+		wg.Go(func() {
+			if l, err := p.Acquire(ctx, Credential{App: name}); err == nil {
+				l.Release()
+			} else if ctx != gone {
+				t.Error(err)
+			}
+		})
+		waitFor(t, "it to stand in the line", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.line.Len() == i+1
+		})
+	}
+	leave()
+	waitFor(t, "those that are gone to leave", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.line.Len() == len(want)
+	})
+	p.endClosing(1) // each that comes in has another closed
+	wg.Wait()
+	p.endClosing(maxClosing - 1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Equal(order, want) || p.line.Len() != 0 {
+		t.Errorf("came in as %v, want %v; %d still wait", order, want, p.line.Len())
+	}
+}
+
+// However those who wait for room come and go at once, nobody is left in the line.
+func TestPoolRoomRace(t *testing.T) {
+	p := newTestPool(t, poolConfig(func(c *config.Pool) { c.MaxConns = 20 }))
+	p.mu.Lock()
+	p.closing += maxClosing - 4
+	p.mu.Unlock()
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			for range 30 {
+				ctx, cancel := testContext(t), context.CancelFunc(func() {})
+				if r.IntN(2) == 0 {
+					ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(1000))*time.Microsecond)
+				}
+				if l, err := p.Acquire(ctx, app(fmt.Sprint(r.IntN(60)))); err == nil {
+					l.Release()
+				} else if ctx.Err() == nil {
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	p.endClosing(maxClosing - 4)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.line.Len() != 0 {
+		t.Errorf("%d still wait", p.line.Len())
 	}
 }
 
