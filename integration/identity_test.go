@@ -80,8 +80,7 @@ func ways(t *testing.T, r *rig, b *testbackend.Server, header []string) map[stri
 			if err != nil {
 				return fmt.Errorf("%w: %d", err, s.resp.StatusCode)
 			}
-			s.send("{}")
-			s.next()
+			s.next() // the route at this path by GET has no body, and takes no message
 			return nil
 		},
 	}
