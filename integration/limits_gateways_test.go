@@ -99,6 +99,44 @@ func TestRateLimited(t *testing.T) {
 	untouched(t, b)
 }
 
+// A call is charged once: whatever is tried for it, and whatever becomes of it once
+// it was counted. What no route is there for, or nobody was authenticated for, is
+// not.
+func TestCallsAreChargedOnce(t *testing.T) {
+	t.Parallel()
+	r, b := newEchoRig(t, neverGiveUp, "limits: {app: {rate: 1000, per: 24h}}\nroutes: [{method: testbackend.Echo/Unary, idempotent: true}]\n")
+	b.Handle("Echo/Unary", failing(codes.Unavailable))
+	first := r.call(t, http.MethodPost, unaryPath, "{}")
+	before := left(t, first.Header)
+	b.Take()
+	for _, send := range []struct {
+		what    string
+		path    string
+		body    string
+		headers []string
+		charged int
+	}{
+		{"one that no route is there for", "/nowhere", "{}", nil, 0},
+		{"one with another's token", unaryPath, "{}", []string{"Authorization", "Bearer " + r.app + "." + madeUpToken(1)}, 0},
+		{"one that is tried again", unaryPath, "{}", nil, 1},
+		{"one whose body is wrong", unaryPath, "{", nil, 1},
+	} {
+		if send.headers != nil {
+			r.do(t, r.http1, http.MethodPost, send.path, send.body, send.headers...)
+		} else {
+			r.call(t, http.MethodPost, send.path, send.body)
+		}
+		after := left(t, r.call(t, http.MethodPost, unaryPath, "{}").Header)
+		if charged := before - after - 1; charged != send.charged {
+			t.Errorf("%s is charged %d times, want %d", send.what, charged, send.charged)
+		}
+		before = after
+	}
+	if n := len(b.Take()); n < 10 {
+		t.Errorf("%d attempts were made: nothing was tried again", n)
+	}
+}
+
 // With headers off nobody is told.
 func TestRateLimitHeadersOff(t *testing.T) {
 	t.Parallel()
