@@ -132,6 +132,28 @@ func TestImportsAreAuditedAsWhatTheyAre(t *testing.T) {
 	}
 }
 
+// registrar keeps the implementations of services, by their names.
+type registrar map[string]any
+
+func (r registrar) RegisterService(desc *grpc.ServiceDesc, srv any) { r[desc.ServiceName] = srv }
+
+// A body that breaks off is its caller's failure, and not the store's.
+func TestAnImportThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	audit, file := newAudit(t)
+	s := admin.New(admin.Options{Audit: audit, Log: slog.New(slog.DiscardHandler)})
+	services := registrar{}
+	s.Register(services)
+	info := &grpc.StreamServerInfo{FullMethod: adminpb.TransferService_ImportRecords_FullMethodName, IsClientStream: true}
+	err := s.Stream(services[adminpb.TransferService_ServiceDesc.ServiceName], &imports{ctx: t.Context()}, info, adminpb.TransferService_ServiceDesc.Streams[1].Handler)
+	if status.Code(err) != codes.Canceled {
+		t.Error(err)
+	}
+	if got := line(t, file); !strings.Contains(got, `"result":"CANCELLED"`) {
+		t.Error(got)
+	}
+}
+
 // newLocal is the API over a Redis in memory.
 func newLocal(t *testing.T) (l *admin.Local, server *miniredis.Miniredis, trail string) {
 	t.Helper()

@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/rpcgate/rpcgate/admin/adminpb"
@@ -35,6 +37,10 @@ func (s transferService) ImportRecords(from grpc.ClientStreamingServer[adminpb.I
 		r, err := from.Recv()
 		if errors.Is(err, io.EOF) {
 			return from.SendAndClose(sum)
+		}
+		if _, told := status.FromError(err); err != nil && !told {
+			// The caller's side broke off: nothing that the store is to blame for.
+			return status.Errorf(codes.Canceled, "record %d did not come to its end", n)
 		}
 		if err != nil {
 			return err
