@@ -213,8 +213,10 @@ func (s *stage) round(k kind, progress *log.Logger) (r round, err error) {
 		flooded <- ended{o, err}
 	}()
 	profiled := s.profile(ctx, k, admin)
+	begun := time.NewTimer(time.Second) // the flood is at its height by then
+	defer begun.Stop()
 	select {
-	case <-time.After(time.Second):
+	case <-begun.C:
 	case <-ctx.Done():
 	}
 	r.beside, err = s.call(ctx, good, false)

@@ -91,11 +91,11 @@ func (t *Tally) Sum() (sum Counts, seconds int) {
 func (t *Tally) Print(w io.Writer) {
 	for i := range t.seconds {
 		if t.seconds[i].Begun > 0 {
-			t.seconds[i].print(w, fmt.Sprint(i))
+			t.seconds[i].writeTo(w, fmt.Sprint(i))
 		}
 	}
 	sum, n := t.Sum()
-	sum.print(w, "all")
+	sum.writeTo(w, "all")
 	if n > 0 {
 		_, _ = fmt.Fprintf(w, "served %.0f/s of %.0f/s\n", float64(sum.Served)/float64(n), float64(sum.Begun)/float64(n))
 	}
@@ -126,7 +126,7 @@ func (s *Counts) Quantile(q float64) time.Duration {
 	return s.Took[min(len(s.Took)-1, int(q*float64(len(s.Took))))]
 }
 
-func (s *Counts) print(w io.Writer, name string) {
+func (s *Counts) writeTo(w io.Writer, name string) {
 	_, _ = fmt.Fprintf(w, "%-5s begun %6d  served %6d  refused %6d  late %6d  failed %6d  p50 %8v  p99 %8v\n",
 		name, s.Begun, s.Served, s.Refused, s.Late, s.Failed,
 		s.Quantile(0.5).Round(100*time.Microsecond), s.Quantile(0.99).Round(100*time.Microsecond))
