@@ -196,7 +196,7 @@ func TestCallersCannotOpenTheBreaker(t *testing.T) {
 				}
 				return s.Send(msg)
 			})
-			r := newRig(t, echoConfig(b, "breaker: {kind: "+kind+"}")+quiet)
+			r := newRig(t, echoConfig(b, "breaker: {kind: "+kind+"}")+"auth: {guessing: {per_address: 0, per_app: 0}}\n"+quiet)
 			bully := issueToken(t, r.redis.Addr, tenant.IssueOptions{App: "bully"}).Secret
 			good := startLoad(t, 2, r.echoing())
 			bad := newLoad(t)

@@ -325,7 +325,7 @@ func TestSharedQuota(t *testing.T) {
 	}
 	l = startLimiters(t, server.Addr, 3, config.Limiting{})
 	more, _ := l.offer(4*time.Second, key, spec, steadily(3000, 3000, 300)).sum()
-	if all := granted + more; all < 9950 || all > 10_050 {
+	if all := granted + more; all < 9900 || all > 10_100 {
 		t.Errorf("%d calls of a quota of 10,000 went on", all)
 	}
 	gatewaytest.Eventually(t, func() error {

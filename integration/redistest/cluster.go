@@ -145,6 +145,19 @@ func (c *Cluster) Move(slot int, from, to *Server, between func()) {
 	between()
 }
 
+// AwaitReplica waits until the replica of a master has as many keys as it.
+// Replication goes beside the answers: what was just written would be lost with
+// the master.
+func (c *Cluster) AwaitReplica(number int) {
+	c.tb.Helper()
+	await(c.tb, "the replication", func() error {
+		if has, want := c.Replicas[number].Size(), c.Masters[number].Size(); has != want {
+			return fmt.Errorf("the replica has %d keys of %d", has, want)
+		}
+		return nil
+	})
+}
+
 // AwaitFailover waits until the replica of a lost master is master.
 func (c *Cluster) AwaitFailover(number int) {
 	c.tb.Helper()

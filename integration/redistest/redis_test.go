@@ -98,9 +98,10 @@ func TestClusterMovesAndFailsOver(t *testing.T) {
 	}
 	expect(t, to.Addr, ":1", "EXISTS k")
 
-	to.Kill()
-	c.AwaitFailover((home + 1) % 3)
 	gone := (home + 1) % 3
+	c.AwaitReplica(gone)
+	to.Kill()
+	c.AwaitFailover(gone)
 	expect(t, c.Replicas[gone].Addr, ":1", "EXISTS k")
 }
 
