@@ -48,7 +48,7 @@ func TestRememberedNeverWaitForASlowRedis(t *testing.T) {
 				}
 				return nil
 			})
-			must(t, g.with(idle)) // not used for longer than its time
+			must(t, g.with(idle))                       // not used for longer than its time
 			comesTo(t, g.with(g.gone), "TOKEN_REVOKED") // before strangers leave a connection for it, it is not known
 			strangers.stop()
 			callers.neverWait(t)
