@@ -15,12 +15,14 @@ import (
 func TestConfirmedByReplicas(t *testing.T) {
 	master, replica := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})
 	rdb := connect(t, master.Addr)
-	s := NewStore(rdb, config.Auth{ConfirmReplicas: 1, ConfirmTimeout: 300 * time.Millisecond})
 	master.Replicate(replica)
 	for _, confirmed := range []bool{true, false} {
+		timeout := 10 * time.Second
 		if !confirmed {
 			replica.Do("REPLICAOF", "NO", "ONE")
+			timeout = 100 * time.Millisecond
 		}
+		s := NewStore(rdb, config.Auth{ConfirmReplicas: 1, ConfirmTimeout: timeout})
 		for name, do := range map[string]func(app, id string) error{
 			"revoke":     func(app, id string) error { return s.Revoke(t.Context(), app, id) },
 			"revoke-all": func(app, _ string) error { return s.Revoke(t.Context(), app, "") },
