@@ -74,25 +74,51 @@ func runConformance(t *testing.T, config, known string, server []string) conform
 	if _, err := os.Stat(list); err == nil {
 		args = append(args, "--known-failing", "@"+list)
 	}
+	out, err := conformance(t, args, server)
+	r := countConformance(out)
+	// The server tells of itself when the gateway did not end in order, as after
+	// a data race.
+	orderly := !strings.Contains(out, "conformserver:")
+	if late := lateCases.FindAllStringSubmatch(out, 2); orderly && err != nil && len(late) > 0 && len(late) == r.failed {
+		// On a busy machine a caller's own 200 ms may end between the header and the
+		// body of an answer. Once more, alone.
+		t.Logf("once more: %s", out)
+		for _, name := range late {
+			args = append(args, "--run", name[1])
+		}
+		if out, err = conformance(t, args, server); err == nil && countConformance(out).passed == len(late) {
+			r.passed, r.failed = r.passed+r.failed, 0
+		}
+	}
+	if err != nil || !orderly {
+		t.Errorf("the suite ends with %v:\n%s", err, out)
+	}
+	return r
+}
+
+// conformance runs the suite, and gives what it says.
+func conformance(t *testing.T, args, server []string) (string, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), conformanceLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, conformanceProgram(t, "connectconformance"), slices.Concat(args, []string{"--"}, server)...)
 	cmd.WaitDelay = 10 * time.Second
 	cmd.SysProcAttr = process.DieWithParent()
 	out, err := cmd.CombinedOutput()
-	// The server tells of itself when the gateway did not end in order, as after
-	// a data race.
-	if err != nil || strings.Contains(string(out), "conformserver:") {
-		t.Errorf("the suite ends with %v:\n%s", err, out)
-	}
-	var r conformanceResult
-	if found := conformanceCounts.FindStringSubmatch(string(out)); found != nil {
+	return string(out), err
+}
+
+func countConformance(out string) (r conformanceResult) {
+	if found := conformanceCounts.FindStringSubmatch(out); found != nil {
 		r.passed, _ = strconv.Atoi(found[1])
 		r.failed, _ = strconv.Atoi(found[2])
 		r.knownToFail, _ = strconv.Atoi(found[3])
 	}
 	return r
 }
+
+// lateCases are those that failed of a kind that depends on the time.
+var lateCases = regexp.MustCompile(`(?m)^FAILED: (Timeouts/.+):$`)
 
 var conformanceCounts = regexp.MustCompile(`(?m)^(\d+) passed, (\d+) failed(?:\n\(Another (\d+) failed as expected)?`)
 
