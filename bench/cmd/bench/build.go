@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
+
+	"github.com/rpcgate/rpcgate/bench/internal/proc"
 )
 
 const (
@@ -27,7 +25,7 @@ type programs struct {
 // dependencies that it is released with, and the peers in this one. Both are
 // built as `make build` does.
 func buildAll(ctx context.Context, dir, gateway string) (programs, error) {
-	root, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", rootModule)
+	root, err := proc.Output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", rootModule)
 	if err != nil {
 		return programs{}, fmt.Errorf("looking for the main module (run this inside bench/): %w", err)
 	}
@@ -41,27 +39,13 @@ func buildAll(ctx context.Context, dir, gateway string) (programs, error) {
 	if err := goBuild(ctx, "", p.peer, peerPackage); err != nil {
 		return programs{}, err
 	}
-	if p.version, err = output(ctx, root, "git", "describe", "--tags", "--always", "--dirty"); err != nil || gateway != "" {
+	if p.version, err = proc.Output(ctx, root, "git", "describe", "--tags", "--always", "--dirty"); err != nil || gateway != "" {
 		p.version = "" // no git, or not this checkout: not worth failing for
 	}
 	return p, nil
 }
 
 func goBuild(ctx context.Context, module, binary, pkg string) error {
-	_, err := output(ctx, module, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, pkg)
+	_, err := proc.Output(ctx, module, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, pkg)
 	return err
-}
-
-// output runs a command in a folder, "" for the current one, and returns what
-// it prints, without the last newline.
-func output(ctx context.Context, dir, name string, args ...string) (string, error) {
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the bench names its own commands
-	cmd.Dir, cmd.Stderr = dir, &stderr
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, stderr.Bytes())
-	}
-	return strings.TrimRight(string(out), "\n"), nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rpcgate/rpcgate/bench/internal/load"
+	"github.com/rpcgate/rpcgate/bench/internal/proc"
 )
 
 // profileTime is how long a profile is taken for.
@@ -72,7 +73,7 @@ func profileOne(ctx context.Context, c benchCase, s subject, o options) (load.Re
 func save(ctx context.Context, url, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, profileTime+startTimeout)
 	defer cancel()
-	return get(ctx, url, func(response *http.Response) (err error) {
+	return proc.Get(ctx, url, func(response *http.Response) (err error) {
 		f, err := os.Create(file)
 		if err != nil {
 			return err

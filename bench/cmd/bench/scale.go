@@ -86,7 +86,7 @@ func runScale(ctx context.Context, n int, s *stage, w io.Writer, progress *log.L
 		}
 	}
 	progress.Print("scale: the pool's own cost")
-	text, err := output(ctx, s.programs.root, "go", "test", "./rpcproxy", "-run", "^$", "-bench", "BenchmarkPool", "-cpu", strconv.Itoa(s.procs))
+	text, err := proc.Output(ctx, s.programs.root, "go", "test", "./rpcproxy", "-run", "^$", "-bench", "BenchmarkPool", "-cpu", strconv.Itoa(s.procs))
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ backends:
 	if err != nil {
 		return row, err
 	}
-	err = p.Await(ctx, startTimeout, func(ctx context.Context) error { return get(ctx, "http://"+admin+"/readyz", nil) })
+	err = p.Await(ctx, startTimeout, func(ctx context.Context) error { return proc.Get(ctx, "http://"+admin+"/readyz", nil) })
 	if err != nil {
 		return row, err
 	}
@@ -164,7 +164,7 @@ type held struct {
 // read has garbage collected, and read what is left.
 func (g gatewayProbe) read(ctx context.Context) (held, error) {
 	for range 2 { // what the first collection finalizes, the second frees
-		if err := get(ctx, "http://"+g.admin+"/debug/pprof/heap?gc=1", drain); err != nil {
+		if err := proc.Get(ctx, "http://"+g.admin+"/debug/pprof/heap?gc=1", drain); err != nil {
 			return held{}, err
 		}
 	}
@@ -176,7 +176,7 @@ func (g gatewayProbe) read(ctx context.Context) (held, error) {
 	want := map[string]*float64{
 		"go_memstats_alloc_bytes": &h.heap, "go_memstats_stack_inuse_bytes": &h.stack, "go_goroutines": &h.goroutines,
 	}
-	err = get(ctx, "http://"+g.admin+"/metrics", func(r *http.Response) error {
+	err = proc.Get(ctx, "http://"+g.admin+"/metrics", func(r *http.Response) error {
 		text, err := io.ReadAll(r.Body)
 		if err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,7 +156,7 @@ func (s *stage) startGateway(b build, redis, backend, name string) error {
 	}
 	s.gateways = append(s.gateways, subject{name: b.name, process: p, http: httpAddress, grpc: grpcAddress, profiles: admin})
 	return p.Await(s.ctx, startTimeout, func(ctx context.Context) error {
-		return get(ctx, "http://"+admin+"/readyz", nil)
+		return proc.Get(ctx, "http://"+admin+"/readyz", nil)
 	})
 }
 
@@ -195,7 +194,7 @@ func (s *stage) startRedis() (address string, err error) {
 		return "", err
 	}
 	s.app = "bench"
-	s.token, err = output(s.ctx, "", s.programs.gateway, "token", "issue", "--app", s.app, "--redis", address)
+	s.token, err = proc.Output(s.ctx, "", s.programs.gateway, "token", "issue", "--app", s.app, "--redis", address)
 	if err != nil {
 		return "", fmt.Errorf("issuing a token: %w", err)
 	}
@@ -224,24 +223,4 @@ func (s *stage) addresses(n int) ([]string, error) {
 		}
 	}
 	return addresses, nil
-}
-
-// get fetches a page and hands its body to save, which may be nil.
-func get(ctx context.Context, url string, save func(*http.Response) error) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, response.Status)
-	}
-	if save == nil {
-		return nil
-	}
-	return save(response)
 }

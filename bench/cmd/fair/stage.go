@@ -99,17 +99,17 @@ func (s *stage) start() error {
 	if s.self, err = os.Executable(); err != nil {
 		return err
 	}
-	if s.root, err = output(s.ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", rootModule); err != nil {
+	if s.root, err = proc.Output(s.ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", rootModule); err != nil {
 		return fmt.Errorf("looking for the main module (run this inside bench/): %w", err)
 	}
 	if s.gateway = s.options.gateway; s.gateway == "" {
 		s.gateway = filepath.Join(s.dir, "gateway")
-		if _, err := output(s.ctx, s.root, "go", "build", "-trimpath", "-o", s.gateway, "./cmd/gateway"); err != nil {
+		if _, err := proc.Output(s.ctx, s.root, "go", "build", "-trimpath", "-o", s.gateway, "./cmd/gateway"); err != nil {
 			return err
 		}
 	}
 	peer := filepath.Join(s.dir, "peer")
-	if _, err := output(s.ctx, "", "go", "build", "-o", peer, "./cmd/peer"); err != nil {
+	if _, err := proc.Output(s.ctx, "", "go", "build", "-o", peer, "./cmd/peer"); err != nil {
 		return err
 	}
 	if err := s.startRedis(); err != nil {
@@ -144,7 +144,7 @@ func (s *stage) startRedis() error {
 	}
 	s.tokens = map[string]string{}
 	for _, app := range []string{goodApp, floodingApp} {
-		if s.tokens[app], err = output(s.ctx, "", s.gateway, "token", "issue", "--app", app, "--redis", s.redis); err != nil {
+		if s.tokens[app], err = proc.Output(s.ctx, "", s.gateway, "token", "issue", "--app", app, "--redis", s.redis); err != nil {
 			return fmt.Errorf("issuing a token: %w", err)
 		}
 	}
@@ -287,7 +287,7 @@ backends:
 		return nil, "", "", err
 	}
 	return p, target, admin, p.Await(ctx, startTimeout, func(ctx context.Context) error {
-		return fetch(ctx, "http://"+admin+"/readyz", nil)
+		return proc.Get(ctx, "http://"+admin+"/readyz", nil)
 	})
 }
 
@@ -304,44 +304,15 @@ func (s *stage) profile(ctx context.Context, k kind, admin string) (done chan st
 			{"/debug/pprof/profile?seconds=3", "cpu.pprof"}, {"/debug/pprof/goroutine?debug=1", "goroutines.txt"}, {"/metrics", "metrics.txt"},
 		} {
 			var b bytes.Buffer
-			if fetch(ctx, "http://"+admin+page.path, &b) == nil {
+			err := proc.Get(ctx, "http://"+admin+page.path, func(response *http.Response) error {
+				_, err := b.ReadFrom(response.Body)
+				return err
+			})
+			if err == nil {
 				name := strings.ReplaceAll(k.name, " ", "-") + "." + page.name
 				_ = os.WriteFile(filepath.Join(s.options.profile, name), b.Bytes(), 0o600) // what cannot be saved is missed soon
 			}
 		}
 	}()
 	return done
-}
-
-func fetch(ctx context.Context, url string, to *bytes.Buffer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, response.Status)
-	}
-	if to != nil {
-		_, err = to.ReadFrom(response.Body)
-	}
-	return err
-}
-
-// output runs a command in a folder, "" for the current one, and returns what it
-// prints, without the last newline.
-func output(ctx context.Context, dir, name string, args ...string) (string, error) {
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the bench names its own commands
-	cmd.Dir, cmd.Stderr = dir, &stderr
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, stderr.Bytes())
-	}
-	return strings.TrimRight(string(out), "\n"), nil
 }
